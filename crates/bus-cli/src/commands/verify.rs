@@ -1,0 +1,79 @@
+//! `vakbus verify`: an evidence directory, checked offline.
+
+use std::fs;
+
+use bus_crypto::{NkeyKind, PublicKey};
+use bus_evidence::{Options, Report};
+use serde_json::json;
+
+use crate::{
+    args::{Global, VerifyArgs},
+    error::{CliError, Exit},
+    print,
+};
+
+/// Verifies and says what was found.
+pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<Exit, CliError> {
+    let trust = args.trust.as_deref().map(account).transpose()?;
+    let mut kept = Vec::new();
+    for path in &args.checkpoint {
+        let text = fs::read_to_string(path)
+            .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))?;
+        kept.push(text);
+    }
+    if !args.dir.is_dir() {
+        let what = format!("{} is not a directory", args.dir.display());
+        return Err(CliError::usage(what).next("vakbus verify --help"));
+    }
+    match bus_evidence::verify(&args.dir, &Options { trust, kept }) {
+        Ok(report) => {
+            if global.json {
+                let verdict = report.verdict();
+                print::json(&json!({ "ok": true, "verdict": verdict, "report": report }));
+            } else {
+                print::line(&text(&report));
+            }
+            Ok(Exit::Done)
+        }
+        Err(finding) => {
+            if global.json {
+                print::json(&json!({ "ok": false, "finding": finding }));
+            } else {
+                print::line(&format!("not verified: {finding}"));
+            }
+            Ok(Exit::Failed)
+        }
+    }
+}
+
+fn account(text: &str) -> Result<PublicKey, CliError> {
+    let key = PublicKey::parse(text.trim())
+        .map_err(|error| CliError::usage(format!("--trust: {error}")))?;
+    if key.kind() != NkeyKind::Account {
+        return Err(CliError::usage("--trust: expected an account key, which begins with A")
+            .next("vakbus workspace show"));
+    }
+    Ok(key)
+}
+
+fn text(report: &Report) -> String {
+    let counts = report.counts;
+    let mut lines = vec![
+        format!("{}: workspace {}, session {}", report.verdict(), report.workspace, report.session),
+        format!(
+            "{} tasks, {} receipts, {} dead letters, {} certificates; {} chains; {} tasks open",
+            counts.tasks,
+            counts.receipts,
+            counts.dead_letters,
+            counts.certificates,
+            report.chains,
+            report.tasks_open
+        ),
+        format!("completeness: {}", report.completeness()),
+    ];
+    for signer in &report.signers {
+        let roles = signer.roles.join(", ");
+        lines.push(format!("signed by {} ({roles}): {}", signer.agent, signer.envelopes));
+    }
+    lines.join("\n")
+}

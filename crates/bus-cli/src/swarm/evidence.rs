@@ -1,0 +1,91 @@
+//! What is stored at the end of a run: read back, its chains checked, and exported.
+
+use std::{num::NonZeroUsize, path::Path};
+
+use bus_core::{Seq, planes};
+use bus_envelope::{ChainLimits, ChainScope, ChainSet, ChainTotals, MessageEnvelope, wire};
+use bus_evidence::{BundleWriter, Log, Options};
+use bus_subjects::StreamName;
+
+use super::{feeder::Fed, fleet::Fleet};
+use crate::error::{CliError, Exit};
+
+/// The receipts and dead letters of a run, as they are stored.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) receipts: Vec<MessageEnvelope>,
+    pub(super) dead_letters: Vec<MessageEnvelope>,
+    pub(super) chains: ChainTotals,
+}
+
+/// How many chains are followed.
+const CHAINS_MAX: NonZeroUsize = NonZeroUsize::new(1 << 20).unwrap();
+
+/// How many events of each are remembered.
+const WINDOW: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// Reads everything back and walks every chain.
+pub(super) async fn read(fleet: &Fleet) -> Result<Stored, CliError> {
+    let mut chains = ChainSet::new(ChainLimits { chains_max: CHAINS_MAX, window: WINDOW });
+    let receipts = read_stream(fleet, planes::receipts_stream()?).await?;
+    for envelope in &receipts {
+        chains.feed(ChainScope::subject_of(envelope), envelope);
+    }
+    let dead_letters = read_stream(fleet, planes::dead_letters_stream()?).await?;
+    for envelope in &dead_letters {
+        chains.feed(ChainScope::incarnation_of(envelope), envelope);
+    }
+    Ok(Stored { receipts, dead_letters, chains: chains.totals() })
+}
+
+/// Writes the bundle and then verifies it as a stranger would.
+pub(super) fn write(
+    dir: &Path,
+    fleet: &Fleet,
+    fed: &Fed,
+    stored: &Stored,
+) -> Result<bus_evidence::Report, CliError> {
+    let failed = |what: String| {
+        CliError::new(Exit::Failed, format!("evidence not written: {what}"))
+            .next("the tasks themselves have run; the directory is incomplete")
+    };
+    let workspace = fleet.orchestrator.workspace();
+    let mut bundle = BundleWriter::create(dir, workspace, &fleet.session)
+        .map_err(|error| failed(error.to_string()))?;
+    let mut write = || -> Result<(), String> {
+        for token in fleet.certificates() {
+            bundle.certificate(token).map_err(|error| error.to_string())?;
+        }
+        for frame in &fed.frames {
+            let envelope = wire::decode(&frame.headers, &frame.body).map_err(|e| e.to_string())?;
+            bundle.append(Log::Tasks, &envelope).map_err(|error| error.to_string())?;
+        }
+        for envelope in &stored.receipts {
+            bundle.append(Log::Receipts, envelope).map_err(|error| error.to_string())?;
+        }
+        for envelope in &stored.dead_letters {
+            bundle.append(Log::DeadLetters, envelope).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    };
+    write().map_err(failed)?;
+    let orchestrator = &fleet.orchestrator;
+    bundle
+        .finish(orchestrator.identity().key(), orchestrator.agent())
+        .map_err(|error| failed(error.to_string()))?;
+    let options = Options { trust: Some(fleet.account), kept: Vec::new() };
+    bus_evidence::verify(dir, &options).map_err(|finding| {
+        CliError::new(Exit::Failed, format!("the evidence does not verify: {finding}"))
+    })
+}
+
+async fn read_stream(fleet: &Fleet, stream: StreamName) -> Result<Vec<MessageEnvelope>, CliError> {
+    let mut replay = fleet.engine.replay(stream, Seq(1)).await?;
+    let mut envelopes = Vec::new();
+    while let Some(stored) = replay.next().await {
+        let frame = stored?.frame;
+        let envelope = wire::decode(&frame.headers, &frame.body).map_err(bus_core::Error::from)?;
+        envelopes.push(envelope);
+    }
+    Ok(envelopes)
+}

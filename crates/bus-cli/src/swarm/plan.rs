@@ -1,0 +1,100 @@
+//! What a swarm is to do, checked before anything starts.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, IsTerminal},
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    thread,
+};
+
+use bus_core::{Backoff, Endpoint, RetryPolicy};
+use bus_runner::{CommandSpec, TaskLine, parse_tasks};
+use bus_subjects::RoleName;
+
+use crate::{
+    args::SwarmArgs,
+    error::{CliError, Exit},
+};
+
+/// A checked swarm.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) role: RoleName,
+    pub(super) workers: usize,
+    pub(super) tasks: Vec<TaskLine>,
+    pub(super) retry: RetryPolicy,
+    pub(super) command: CommandSpec,
+    pub(super) evidence: Option<PathBuf>,
+    pub(super) follow: bool,
+}
+
+impl Plan {
+    /// Reads the tasks and checks everything that can be checked now.
+    pub(super) fn new(args: SwarmArgs) -> Result<Self, CliError> {
+        let mut words = args.command.into_iter();
+        let Some(program) = words.next() else {
+            return Err(CliError::usage("no command is given").next("vakbus swarm --help"));
+        };
+        let mut command = CommandSpec::new(program, words);
+        command.timeout = args.timeout;
+        if let Some(dir) = &args.evidence {
+            check_evidence(dir)?;
+        }
+        let tasks = read_tasks(&args.tasks)?;
+        let workers = match args.workers {
+            Some(workers) => usize::from(workers),
+            None => thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        };
+        let backoff = Backoff { base: args.backoff };
+        Ok(Self {
+            role: args.role,
+            workers: workers.min(tasks.len()).max(1),
+            tasks,
+            retry: RetryPolicy { retries_max: args.max_retries, backoff },
+            command,
+            evidence: args.evidence,
+            follow: args.follow,
+        })
+    }
+}
+
+fn read_tasks(path: &Path) -> Result<Vec<TaskLine>, CliError> {
+    let shown = if path == Path::new("-") { "stdin".into() } else { path.display().to_string() };
+    let parsed = if path == Path::new("-") {
+        if io::stdin().is_terminal() {
+            return Err(CliError::usage("no tasks are given")
+                .next("use --tasks FILE, or pipe one task a line into the command"));
+        }
+        parse_tasks(io::stdin().lock())
+    } else {
+        let file = File::open(path)
+            .map_err(|error| CliError::usage(format!("cannot read {shown}: {error}")))?;
+        parse_tasks(BufReader::new(file))
+    };
+    let tasks = parsed.map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
+    for task in &tasks {
+        let (bytes, bytes_max) = (task.text.len(), Endpoint::PAYLOAD_BYTES_MAX);
+        if bytes > bytes_max {
+            let line = task.line;
+            let what = format!("{shown}: line {line}: the payload has {bytes} bytes");
+            return Err(CliError::usage(what)
+                .next(format!("at most {bytes_max} are allowed: pass a file's name instead")));
+        }
+    }
+    Ok(tasks)
+}
+
+/// Refuses a directory that holds something, before the work is done and not after it.
+fn check_evidence(dir: &Path) -> Result<(), CliError> {
+    let shown = dir.display();
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(CliError::usage(format!("{shown} is not empty"))
+                .next("name a new directory for --evidence: nothing is overwritten")),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(CliError::new(Exit::Usage, format!("cannot use {shown}: {error}"))),
+    }
+}

@@ -1,0 +1,161 @@
+//! How a run went, for people and for programs.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use serde_json::json;
+
+use super::{
+    evidence::Stored,
+    feeder::Fed,
+    fleet::Fleet,
+    ledger::{Ledger, State},
+    observer::Seen,
+};
+use crate::{error::Exit, print};
+
+/// What a run came to.
+#[derive(Debug)]
+pub(super) struct Summary {
+    tasks: usize,
+    state: State,
+    not_run: usize,
+    receipts: usize,
+    chains_verified: u64,
+    chains_broken: u64,
+    live_events: u64,
+    live_missed: u64,
+    live_refused: u64,
+    seconds: f64,
+    session: String,
+    run_id: String,
+    evidence: Option<String>,
+    metrics: bus_core::MetricsSnapshot,
+}
+
+/// How many dead letters the text lists; the JSON has all.
+const LISTED_MAX: usize = 20;
+
+impl Summary {
+    pub(super) fn new(
+        fleet: &Fleet,
+        ledger: &Ledger,
+        (fed, seen, stored): (&Fed, &Seen, &Stored),
+        evidence: Option<String>,
+        seconds: f64,
+    ) -> Self {
+        let state = ledger.state();
+        let live_broken = seen.chains.forks + seen.chains.altered + seen.refused;
+        let stored_broken = stored.chains.broken;
+        let chains = seen.chains.chains + stored.chains.chains;
+        tracing::debug!(sent = fed.sent, "tasks sent");
+        Self {
+            tasks: ledger.tasks(),
+            not_run: ledger.tasks() - state.settled(),
+            receipts: stored.receipts.len(),
+            chains_verified: chains.saturating_sub(live_broken.min(1) + stored_broken),
+            chains_broken: live_broken.min(1) + stored_broken,
+            live_events: seen.events,
+            live_missed: seen.missed,
+            live_refused: seen.refused,
+            seconds,
+            session: fleet.session.to_string(),
+            run_id: fleet.run_id.clone(),
+            evidence,
+            metrics: fleet.metrics.snapshot(),
+            state,
+        }
+    }
+
+    /// The exit code this run deserves.
+    pub(super) fn exit(&self) -> Exit {
+        let sound = self.chains_broken == 0 && self.state.troubles.is_empty();
+        match (sound && self.not_run == 0, self.state.dead.is_empty()) {
+            (false, _) => Exit::Failed,
+            (true, false) => Exit::Partly,
+            (true, true) => Exit::Done,
+        }
+    }
+
+    /// Prints the summary to stdout; to stderr when the reader of stdout has gone away.
+    pub(super) fn print(&self, json: bool) {
+        let text = if json { self.json().to_string() } else { self.text() };
+        if print::data(&text).is_err() {
+            print::talk(&text);
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "tasks": self.tasks,
+            "completed": self.state.completed,
+            "dead_lettered": self.state.dead.len(),
+            "retries": self.state.retries,
+            "not_run": self.not_run,
+            "interrupted": self.state.interrupted,
+            "receipts": self.receipts,
+            "chains_verified": self.chains_verified,
+            "chains_broken": self.chains_broken,
+            "live_events": self.live_events,
+            "live_missed": self.live_missed,
+            "live_refused": self.live_refused,
+            "seconds": (self.seconds * 1000.0).round() / 1000.0,
+            "session": self.session,
+            "run_id": self.run_id,
+            "evidence": self.evidence,
+            "dead_letters": self.state.dead,
+            "troubles": self.state.troubles,
+            "metrics": self.metrics,
+        })
+    }
+
+    fn text(&self) -> String {
+        let (good, bad) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default());
+        let mut text = String::new();
+        let mut paint = |style: Style, line: String| {
+            // Writing to a String cannot fail.
+            let _written = writeln!(text, "{style}{line}{style:#}");
+        };
+        let style = if self.exit() == Exit::Done { good } else { bad };
+        let mut head = format!("{} of {} tasks completed", self.state.completed, self.tasks);
+        for (count, what) in [
+            (self.state.dead.len(), "dead-lettered"),
+            (self.not_run, "not run"),
+            (self.state.retries, "retries"),
+        ] {
+            if count > 0 {
+                head.push_str(&format!(", {count} {what}"));
+            }
+        }
+        if self.state.interrupted {
+            head.push_str(" (stopped by the user)");
+        }
+        paint(style, format!("{head} in {:.2} s", self.seconds));
+        let plain = Style::new();
+        paint(
+            plain,
+            format!(
+                "{} receipts, {} chains verified, {} broken; {} live events, {} missed",
+                self.receipts,
+                self.chains_verified,
+                self.chains_broken,
+                self.live_events,
+                self.live_missed
+            ),
+        );
+        for dead in self.state.dead.iter().take(LISTED_MAX) {
+            paint(bad, format!("dead letter {}: {}", dead.task, dead.reason));
+        }
+        if let Some(more) = self.state.dead.len().checked_sub(LISTED_MAX).filter(|n| *n > 0) {
+            paint(bad, format!("and {more} more dead letters (--json lists all)"));
+        }
+        for trouble in &self.state.troubles {
+            paint(bad, format!("trouble: {trouble}"));
+        }
+        if let Some(dir) = &self.evidence {
+            paint(plain, format!("evidence in {dir}; check it with: vakbus verify {dir}"));
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}

@@ -1,0 +1,181 @@
+//! A workspace on this machine: its account key, its secret and its agents.
+
+use std::{io, time::Duration};
+
+use bus_core::{Certificate, Clock, Identity, Issue, SystemClock};
+use bus_crypto::{
+    Entropy, Keyring, NkeyKind, PublicKey, SigningKey, SystemEntropy, WorkspaceSecret, creds,
+};
+use bus_subjects::{AgentId, Role, WorkspaceId};
+
+use crate::{
+    error::{CliError, Exit},
+    home::Home,
+};
+
+/// An opened workspace. Keys are in memory only while this lives.
+pub(crate) struct Workspace {
+    name: WorkspaceId,
+    dir: Home,
+    account: SigningKey,
+}
+
+/// The variable that holds the workspace's secret instead of the file.
+pub(crate) const SECRET_VARIABLE: &str = "VAKBUS_WORKSPACE_SECRET";
+
+/// The name under which the first secret of a workspace is kept.
+const SECRET_NAME: &str = "v1";
+
+impl Workspace {
+    /// Opens the workspace `name`, or makes it with new keys when there is none.
+    pub(crate) fn open_or_new(home: &Home, name: &WorkspaceId) -> Result<Self, CliError> {
+        if Self::dir(home, name).exists() {
+            return Self::open(home, name);
+        }
+        match Self::new(home, name) {
+            // Somebody else made it at the same moment: theirs counts.
+            Err(_) if Self::dir(home, name).exists() => Self::open(home, name),
+            made => made,
+        }
+    }
+
+    /// Makes the workspace `name` with a new account key and a new secret.
+    pub(crate) fn new(home: &Home, name: &WorkspaceId) -> Result<Self, CliError> {
+        let dir = Self::dir(home, name);
+        if dir.exists() {
+            let what = format!("workspace {name} exists already");
+            return Err(CliError::usage(what).next("vakbus workspace show"));
+        }
+        let entropy = SystemEntropy::new();
+        home.create()?;
+        let all = home.below("workspaces");
+        all.create()?;
+        // Complete or not there at all: it is made beside its place and moved there at once.
+        let draft = all.below(&format!(".new-{}", random_name(&entropy)?));
+        draft.create()?;
+        let account = SigningKey::generate(NkeyKind::Account, &entropy)?;
+        draft.write_new("account.nk", &account.seed_text())?;
+        draft.write_new("secret", &WorkspaceSecret::generate(&entropy)?.to_text())?;
+        draft.below("agents").create()?;
+        if let Err(error) = std::fs::rename(draft.path(), dir.path()) {
+            // What could not be moved is of no use to anybody.
+            let _removed = std::fs::remove_dir_all(draft.path());
+            let what = match error.kind() {
+                io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
+                    format!("workspace {name} exists already")
+                }
+                _ => format!("cannot create {}: {error}", dir.path().display()),
+            };
+            return Err(CliError::new(Exit::Failed, what));
+        }
+        Ok(Self { name: name.clone(), dir, account })
+    }
+
+    /// Opens the workspace `name`.
+    pub(crate) fn open(home: &Home, name: &WorkspaceId) -> Result<Self, CliError> {
+        let dir = Self::dir(home, name);
+        if !dir.exists() {
+            let what = format!("there is no workspace {name} in {}", home.path().display());
+            return Err(
+                CliError::new(Exit::Failed, what).next(format!("vakbus workspace new {name}"))
+            );
+        }
+        dir.check()?;
+        let seed = dir.read("account.nk")?;
+        let account = SigningKey::from_seed_text(seed.trim_end())?;
+        if account.public().kind() != NkeyKind::Account {
+            let what = format!("account.nk of workspace {name} holds no account key");
+            return Err(CliError::new(Exit::Failed, what));
+        }
+        Ok(Self { name: name.clone(), dir, account })
+    }
+
+    /// The names of all workspaces below `home`.
+    pub(crate) fn list(home: &Home) -> Result<Vec<WorkspaceId>, CliError> {
+        let names = home.below("workspaces").list("")?;
+        Ok(names.iter().filter_map(|name| WorkspaceId::parse(name).ok()).collect())
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &WorkspaceId {
+        &self.name
+    }
+
+    /// Where it is kept.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    /// The public key that certifies its agents.
+    pub(crate) fn account(&self) -> &PublicKey {
+        self.account.public()
+    }
+
+    /// Its secrets: the one of the environment when there is one, else the one on disk.
+    pub(crate) fn keyring(&self) -> Result<Keyring, CliError> {
+        let secret = match std::env::var_os(SECRET_VARIABLE) {
+            Some(value) => WorkspaceSecret::from_env_text(value).map_err(|error| {
+                CliError::new(Exit::Failed, format!("{SECRET_VARIABLE}: {error}"))
+            })?,
+            None => WorkspaceSecret::from_text(&self.dir.read("secret")?)?,
+        };
+        let keyring = Keyring::new();
+        keyring.add_secret(self.name.as_str(), SECRET_NAME, secret)?;
+        Ok(keyring)
+    }
+
+    /// Makes an identity that lives in memory only.
+    pub(crate) fn issue(
+        &self,
+        agent: AgentId,
+        roles: Vec<Role>,
+        valid_for: Option<Duration>,
+    ) -> Result<Identity, CliError> {
+        let mut issue = Issue::new(self.name.clone(), agent, roles, SystemClock::new().now());
+        issue.valid_for = valid_for;
+        Ok(Identity::issue(&self.account, &issue, &SystemEntropy::new())?)
+    }
+
+    /// Makes an agent's key and certificate and keeps them as a credentials file.
+    pub(crate) fn add_agent(
+        &self,
+        agent: AgentId,
+        roles: Vec<Role>,
+        valid_for: Option<Duration>,
+    ) -> Result<Certificate, CliError> {
+        let agents = self.dir.below("agents");
+        agents.create()?;
+        let file = format!("{agent}.creds");
+        if agents.below(&file).exists() {
+            let what = format!("agent {agent} exists already in workspace {}", self.name);
+            return Err(CliError::usage(what).next("vakbus agent ls"));
+        }
+        let identity = self.issue(agent, roles, valid_for)?;
+        let certificate = identity.certificate().clone();
+        let text = creds::render(certificate.token(), identity.key());
+        agents.write_new(&file, &text)?;
+        Ok(certificate)
+    }
+
+    /// The certificates of its agents, by name.
+    pub(crate) fn agents(&self) -> Result<Vec<Certificate>, CliError> {
+        let agents = self.dir.below("agents");
+        let mut found = Vec::new();
+        for name in agents.list(".creds")? {
+            let text = agents.read(&format!("{name}.creds"))?;
+            let credentials = creds::parse(&text)?;
+            found.push(Certificate::parse(credentials.jwt())?);
+        }
+        Ok(found)
+    }
+
+    fn dir(home: &Home, name: &WorkspaceId) -> Home {
+        home.below("workspaces").below(name.as_str())
+    }
+}
+
+fn random_name(entropy: &dyn Entropy) -> Result<String, CliError> {
+    let mut bytes = [0; 8];
+    entropy.fill(&mut bytes)?;
+    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
+}

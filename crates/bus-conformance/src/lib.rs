@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+
+mod case;
+mod cases;
+mod check;
+mod context;
+mod declared;
+mod harness;
+mod report;
+mod suite;
+mod trial;
+
+pub use harness::{Harness, advance};
+pub use report::{CaseOutcome, CaseReport};
+pub use suite::{Suite, case_names, run};

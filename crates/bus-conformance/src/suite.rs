@@ -1,0 +1,161 @@
+//! The suite: every case against one engine, as trials of a test target or as JSON lines.
+
+use std::{
+    process::ExitCode,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    thread,
+    time::Duration,
+};
+
+use libtest_mimic::{Arguments, Completion, Trial as MimicTrial};
+
+use crate::{
+    CaseOutcome, CaseReport, Harness, case::Case, cases::all, declared::Declared, trial::Trial,
+};
+
+/// Every promise of the bus, ready to be asked of one engine.
+///
+/// The suite lists its cases itself, so an engine can neither forget nor choose.
+#[derive(Clone)]
+pub struct Suite(Arc<Inner>);
+
+struct Inner {
+    make: Box<dyn Fn() -> Arc<dyn Harness> + Send + Sync>,
+    declared: Option<Declared>,
+    limit: Duration,
+    /// Held for writing by a case that must be alone, for reading by all others.
+    gate: RwLock<()>,
+}
+
+impl Suite {
+    /// The variable that turns the output of [`Suite::run`] into JSON lines when it is `1`.
+    pub const JSON_VARIABLE: &'static str = "VAKBUS_CONFORMANCE_JSON";
+
+    /// A suite that makes its harness anew for each case with `make`; 30 seconds of real time
+    /// for each case.
+    pub fn new<H: Harness>(make: impl Fn() -> H + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner {
+            make: Box::new(move || Arc::new(make())),
+            declared: None,
+            limit: Duration::from_secs(30),
+            gate: RwLock::new(()),
+        }))
+    }
+
+    /// Compares the cases that do not apply with `lock`, lines of `<engine> <case> <reason>`:
+    /// an exception that is not declared, or declared and not one, is a failure.
+    #[must_use]
+    pub fn declared(mut self, lock: &str) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.declared = Some(Declared::new(lock));
+        }
+        self
+    }
+
+    /// Gives each case `limit` of real time; a case that hangs longer fails.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.limit = limit;
+        }
+        self
+    }
+
+    /// Runs as the `main` of a test target: arguments as `cargo test` passes them, all failures
+    /// shown; with [`Suite::JSON_VARIABLE`] one JSON line for each case on stdout instead.
+    ///
+    /// Success means that no case failed.
+    #[must_use]
+    pub fn run(&self) -> ExitCode {
+        let arguments = Arguments::from_args();
+        let wants_json = std::env::var(Self::JSON_VARIABLE).is_ok_and(|value| value == "1");
+        if !wants_json || arguments.list {
+            return libtest_mimic::run(&arguments, self.trials()).exit_code();
+        }
+        let names = self.trials().into_iter().filter(|trial| !arguments.is_filtered_out(trial));
+        let names: Vec<_> = names.map(|trial| trial.name().to_owned()).collect();
+        let reports = self.reports(|name| names.iter().any(|wanted| wanted == name), print_line);
+        ExitCode::from(u8::from(reports.iter().any(CaseReport::is_failure)))
+    }
+
+    /// Runs the cases whose names `wants`, and returns what became of each in the suite's order.
+    pub fn outcomes(&self, wants: impl Fn(&str) -> bool) -> Vec<CaseReport> {
+        self.reports(wants, |_| ())
+    }
+
+    fn trials(&self) -> Vec<MimicTrial> {
+        let trial = |(number, case): (usize, &'static Case)| {
+            let suite = self.clone();
+            MimicTrial::ignorable_test(case.name, move || match suite.judge(number, case).outcome {
+                CaseOutcome::Passed => Ok(Completion::Completed),
+                CaseOutcome::Failed { reason } => Err(reason.into()),
+                CaseOutcome::NotApplicable { reason } => Ok(Completion::ignored_with(reason)),
+            })
+        };
+        all().enumerate().map(trial).collect()
+    }
+
+    /// As many threads as the machine has take the wanted cases from one list.
+    fn reports(
+        &self,
+        wants: impl Fn(&str) -> bool,
+        tell: impl Fn(&CaseReport) + Sync,
+    ) -> Vec<CaseReport> {
+        let wanted: Vec<_> = all().enumerate().filter(|(_, case)| wants(case.name)).collect();
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let (left, done) = (Mutex::new(wanted.into_iter()), Mutex::new(Vec::new()));
+        let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let work = || {
+            while let Some((number, case)) = take() {
+                let report = self.judge(number, case);
+                tell(&report);
+                done.lock().unwrap_or_else(PoisonError::into_inner).push((number, report));
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(work);
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, report)| report).collect()
+    }
+
+    fn judge(&self, number: usize, case: &'static Case) -> CaseReport {
+        let gate = &self.0.gate;
+        let (mut _alone, mut _shared) = (None, None);
+        if case.is_alone() {
+            _alone = Some(gate.write().unwrap_or_else(PoisonError::into_inner));
+        } else {
+            _shared = Some(gate.read().unwrap_or_else(PoisonError::into_inner));
+        }
+        let report = Trial { case, number, harness: (self.0.make)() }.run(self.0.limit);
+        match &self.0.declared {
+            Some(declared) => declared.compare(report),
+            None => report,
+        }
+    }
+}
+
+impl std::fmt::Debug for Suite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Suite").field("limit", &self.0.limit).finish_non_exhaustive()
+    }
+}
+
+/// Runs every case against the engine that `make` supplies, as the `main` of a test target.
+#[must_use]
+pub fn run<H: Harness>(make: impl Fn() -> H + Send + Sync + 'static) -> ExitCode {
+    Suite::new(make).run()
+}
+
+/// The names of all cases, in the suite's order.
+pub fn case_names() -> impl Iterator<Item = &'static str> {
+    all().map(|case| case.name)
+}
+
+#[expect(clippy::print_stdout, reason = "the lines on stdout are what the variable asks for")]
+fn print_line(report: &CaseReport) {
+    println!("{}", report.to_json());
+}

@@ -1,0 +1,93 @@
+//! The transport promise that every engine keeps.
+
+use std::{pin::Pin, time::Duration};
+
+use bus_subjects::{Filter, StreamName, Subject};
+
+use crate::{
+    ConsumerSpec, Deliveries, Expect, Frame, Lag, Overflow, Receipt, Replay, Result, Seq, Stored,
+    StreamSpec, Subscription,
+};
+
+/// A boxed future, so that traits can be used as `dyn`.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Live events and durable streams on one bus.
+///
+/// Each promise below is a case of `bus-conformance` under the name in brackets. Every method is
+/// cancel safe unless it says otherwise: a dropped future either had its effect or had none, and
+/// for `publish` and `append` the caller must then treat the outcome as unknown.
+pub trait Bus: Send + Sync + 'static {
+    /// Hands `frame` to every live subscriber whose filter matches, and to nobody later.
+    ///
+    /// Never waits for a subscriber (`a_slow_subscriber_never_slows_the_publisher`); order is kept
+    /// per publisher and subject (`live_order_is_kept_per_subject`).
+    ///
+    /// # Errors
+    /// `TooLarge`, `Denied`, `Closed`, `Unavailable`.
+    fn publish(&self, frame: Frame) -> BoxFuture<'_, Result<()>>;
+
+    /// Hears every frame published on `filter` from the moment this returns
+    /// (`a_frame_published_after_subscribe_returned_is_heard`), by anyone.
+    ///
+    /// # Errors
+    /// `Denied`, `Full` (too many subscriptions), `Closed`, `Unavailable`.
+    fn subscribe(&self, filter: Filter, overflow: Overflow) -> BoxFuture<'_, Result<Subscription>>;
+
+    /// Publishes `frame` with a reply subject of its own and waits for the first answer.
+    ///
+    /// # Errors
+    /// `NoRecipient` at once when nobody listens (`a_request_nobody_hears_fails_at_once`),
+    /// `Timeout` after `wait` (outcome unknown), and those of `publish`.
+    fn request(&self, frame: Frame, wait: Duration) -> BoxFuture<'_, Result<Frame>>;
+
+    /// Makes sure that the stream exists as specified
+    /// (`declaring_the_same_stream_twice_is_fine`).
+    ///
+    /// # Errors
+    /// `Conflict` when it exists otherwise or its subjects overlap another stream's; `Invalid`.
+    fn declare(&self, stream: StreamSpec) -> BoxFuture<'_, Result<()>>;
+
+    /// Stores `frame` in the stream that keeps its subject; when this returns it is stored
+    /// (`an_append_that_returned_is_stored`). A repeat of an id within the window stores nothing
+    /// and says so (`a_second_copy_is_a_duplicate`).
+    ///
+    /// # Errors
+    /// `NotFound` (no stream keeps the subject), `Conflict` (the expectation does not hold),
+    /// `Full`, `TooLarge`, `Denied`, `Closed`; `Timeout` and `Unavailable` with outcome unknown.
+    fn append(&self, frame: Frame, expect: Expect) -> BoxFuture<'_, Result<Receipt>>;
+
+    /// The last message stored under `subject`, or `None` when there is none.
+    ///
+    /// # Errors
+    /// `NotFound` when no stream keeps the subject; `Denied`, `Closed`, `Unavailable`.
+    fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>>;
+
+    /// Joins the consumer `consumer.name`, creating it when it does not exist yet.
+    ///
+    /// # Errors
+    /// `NotFound` (no such stream), `Conflict` (it exists with another filter or lease, or its
+    /// filter overlaps another consumer's on a work queue), `Denied`, `Closed`, `Invalid`.
+    fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>>;
+
+    /// Reads what is stored in `stream` from position `from` (0 and 1: the beginning) up to the
+    /// last message at the time of the call, in order.
+    ///
+    /// # Errors
+    /// `NotFound`, `Denied`, `Closed`, `Unavailable`.
+    fn replay(&self, stream: StreamName, from: Seq) -> BoxFuture<'_, Result<Replay>>;
+
+    /// How much work waits in `stream`.
+    ///
+    /// # Errors
+    /// `NotFound`, `Denied`, `Closed`, `Unavailable`.
+    fn lag(&self, stream: StreamName) -> BoxFuture<'_, Result<Lag>>;
+
+    /// Ends this bus: everything accepted is delivered or kept first
+    /// (`close_loses_nothing_accepted`), subscriptions end after what they hold, and later calls
+    /// answer `Closed`. A second close is fine.
+    ///
+    /// # Errors
+    /// `Unavailable` with outcome unknown when the engine could not confirm.
+    fn close(&self) -> BoxFuture<'_, Result<()>>;
+}

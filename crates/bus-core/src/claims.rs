@@ -1,0 +1,59 @@
+//! Claim marks: who works on a task, written before the work begins.
+
+use bus_envelope::EventHash;
+use bus_subjects::{BucketKey, BucketName, Token};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::{Endpoint, Error, ErrorKind, ExpectRevision, Result};
+
+/// The mark a worker leaves before it starts, so that the last worker of a lost task is known
+/// even where the engine cannot tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimMark {
+    /// The attempt it was left for.
+    pub attempt: u32,
+    /// The worker.
+    pub worker: String,
+    /// When, in canonical form.
+    pub claimed: String,
+}
+
+impl Endpoint {
+    /// Leaves a mark for the task `task_id`, replacing an older one.
+    pub(crate) async fn mark_claim(&self, task_id: &str, mark: &ClaimMark) -> Result<()> {
+        let json = serde_json::to_vec(mark).map_err(|error| {
+            Error::new(ErrorKind::Invalid, "claim", "cannot be written as JSON").because(error)
+        })?;
+        let (bucket, key) = self.claim_place(task_id)?;
+        self.engine().put(bucket, key, Bytes::from(json), ExpectRevision::Any).await?;
+        Ok(())
+    }
+
+    /// The last mark left for `task_id`.
+    pub(crate) async fn last_claim(&self, task_id: &str) -> Result<Option<ClaimMark>> {
+        let (bucket, key) = self.claim_place(task_id)?;
+        let Some(entry) = self.engine().get(bucket, key).await? else {
+            return Ok(None);
+        };
+        serde_json::from_slice(&entry.value).map(Some).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, "claim", "is not a claim mark's JSON").because(error)
+        })
+    }
+
+    /// Wipes the mark of a task that is settled.
+    pub(crate) async fn clear_claim(&self, task_id: &str) -> Result<()> {
+        let (bucket, key) = self.claim_place(task_id)?;
+        self.engine().delete(bucket, key, ExpectRevision::Any).await
+    }
+
+    fn claim_place(&self, task_id: &str) -> Result<(BucketName, BucketKey)> {
+        // A foreign task's id may be longer than a token: then its hash names the mark.
+        let key = match Token::escape("task", task_id) {
+            Ok(token) => BucketKey::from_token(&token),
+            Err(_) => BucketKey::parse(&EventHash::of(task_id.as_bytes()).to_string())?,
+        };
+        Ok((BucketName::claims(self.workspace()), key))
+    }
+}

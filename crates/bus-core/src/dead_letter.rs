@@ -1,0 +1,94 @@
+//! What is kept of a task that was given up: enough to understand it and to send it again.
+
+use bus_subjects::StreamName;
+use serde::{Deserialize, Serialize};
+
+use crate::{Delivery, Error, ErrorKind, Result};
+
+/// The record of a task that was given up, as its dead letter's payload (JSON).
+///
+/// It holds the whole original frame, so that redriving it needs nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadLetterEvent {
+    /// The id of the original envelope, or of its frame when it could not be read.
+    pub envelope_id: String,
+    /// Where the original was sent.
+    pub subject: String,
+    /// The stream that kept it.
+    pub stream: String,
+    /// Its position there.
+    pub seq: u64,
+    /// How many attempts were made, those that ended without a verdict included.
+    pub attempts: u32,
+    /// Why it was given up; at most 4,096 bytes.
+    pub failure_reason: String,
+    /// When, in canonical form.
+    pub failed_at: String,
+    /// The worker that made the last attempt, if one is known.
+    pub worker_id: Option<String>,
+    /// The original frame.
+    pub original: OriginalFrame,
+}
+
+/// The frame of a dead letter's original.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OriginalFrame {
+    /// Its id.
+    pub id: String,
+    /// Its headers in order.
+    pub headers: Vec<(String, String)>,
+    /// Its body, base64 with padding.
+    pub body_base64: String,
+}
+
+impl DeadLetterEvent {
+    /// The CloudEvents type of a dead letter.
+    pub const EVENT_TYPE: &'static str = "vak.dlq.failed";
+
+    /// The longest reason kept, in bytes.
+    pub const REASON_BYTES_MAX: usize = 4096;
+
+    /// The record as JSON.
+    ///
+    /// # Errors
+    /// `Invalid` when a header cannot be written as JSON; it cannot happen with checked headers.
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|error| {
+            Error::new(ErrorKind::Invalid, "dead letter", "cannot be written as JSON")
+                .because(error)
+        })
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is not a dead letter's JSON.
+    pub fn from_json(json: &[u8]) -> Result<Self> {
+        serde_json::from_slice(json).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, "dead letter", "is not a dead letter's JSON")
+                .because(error)
+        })
+    }
+
+    /// The id of the dead letter's frame: one per stored message, so that a second copy of the
+    /// same dead letter is a duplicate.
+    #[must_use]
+    pub fn frame_id(stream: &StreamName, delivery: &Delivery) -> String {
+        let stream: String = stream.as_str().chars().take(64).collect();
+        format!("{stream}@{}:{}", delivery.stored.unix_ns(), delivery.seq.0)
+    }
+}
+
+/// Cuts `reason` to the most a dead letter keeps, at a character's border.
+pub(crate) fn cut_reason(reason: &str) -> String {
+    if reason.len() <= DeadLetterEvent::REASON_BYTES_MAX {
+        return reason.to_owned();
+    }
+    let mut end = DeadLetterEvent::REASON_BYTES_MAX;
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    reason.get(..end).unwrap_or_default().to_owned()
+}

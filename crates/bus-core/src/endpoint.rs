@@ -1,0 +1,230 @@
+//! The one send path and the one receive path of an agent.
+
+mod chain;
+mod feed;
+mod receive;
+mod send;
+
+use std::sync::Arc;
+
+use bus_crypto::{Entropy, Keyring, SealKey};
+use bus_envelope::{EventHash, MessageEnvelope, wire::WireForm};
+use bus_subjects::{AclPolicy, AgentId, Filter, RoleName, SessionId, StreamName, WorkspaceId};
+use bytes::Bytes;
+use uuid::Uuid;
+
+pub use self::feed::{EventFeed, Incoming};
+use crate::{
+    BusMetrics, Clock, ConsumerSpec, Deliveries, Engine, Error, Frame, Identity, Overflow, Receipt,
+    Result, Roster, Seq, guarded::denied,
+};
+
+/// An agent on the bus: turns drafts into sealed, chained, signed envelopes and back.
+///
+/// Cloning shares it: chains, keys and counters are those of one process life (an incarnation).
+#[derive(Clone)]
+pub struct Endpoint(Arc<Inner>);
+
+/// What an endpoint is made of.
+pub struct EndpointParts {
+    /// The engine it sends and receives through.
+    pub engine: Arc<dyn Engine>,
+    /// Who it is.
+    pub identity: Identity,
+    /// The session its events belong to; narrows its rights to that session.
+    pub session: Option<SessionId>,
+    /// The work queue it serves; narrows its rights to that queue.
+    pub queue: Option<RoleName>,
+    /// The workspace's secrets.
+    pub keyring: Arc<Keyring>,
+    /// Whose signatures it accepts.
+    pub roster: Arc<Roster>,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where randomness comes from.
+    pub entropy: Arc<dyn Entropy>,
+    /// What is counted.
+    pub metrics: Arc<BusMetrics>,
+    /// The wire form it sends; it reads all.
+    pub wire: WireForm,
+}
+
+/// A message that was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// The envelope's id.
+    pub id: String,
+    /// Its leaf hash: what a later message names as its cause.
+    pub hash: EventHash,
+    /// The engine's word.
+    pub receipt: Receipt,
+    /// What was stored, for those who keep a copy.
+    pub frame: Frame,
+}
+
+/// What became of a record on an evidence subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recorded {
+    /// It is stored as the subject's new head.
+    Stored(Box<Sent>),
+    /// A record with this id was there before; nothing was stored now.
+    AlreadyThere,
+}
+
+/// A message that was received, checked and opened.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// The envelope as it came, payload still sealed.
+    pub envelope: MessageEnvelope,
+    /// The payload in plain.
+    pub payload: Bytes,
+    /// The envelope's leaf hash.
+    pub hash: EventHash,
+}
+
+struct Inner {
+    parts: EndpointParts,
+    policy: AclPolicy,
+    seal_key: Arc<SealKey>,
+    incarnation: Uuid,
+    chains: chain::Chains,
+}
+
+impl Endpoint {
+    /// The largest payload of a draft, in bytes (640 KiB): what is larger would not fit into a
+    /// dead letter as a whole.
+    pub const PAYLOAD_BYTES_MAX: usize = 640 * 1024;
+
+    /// Starts a new incarnation of the agent.
+    ///
+    /// # Errors
+    /// `UnknownKey` when the keyring holds no secret of the workspace; `Unavailable` when the
+    /// random source fails.
+    pub fn new(parts: EndpointParts) -> Result<Self> {
+        let certificate = parts.identity.certificate();
+        let policy = certificate.policy_for(parts.session.as_ref(), parts.queue.as_ref());
+        let incarnation = send::new_uuid(&*parts.clock, &*parts.entropy)?;
+        let workspace = certificate.workspace.as_str();
+        let seal_key = parts.keyring.sealing_key(workspace, &incarnation.to_string())?;
+        let chains = chain::Chains::default();
+        Ok(Self(Arc::new(Inner { parts, policy, seal_key, incarnation, chains })))
+    }
+
+    /// The workspace it belongs to.
+    #[must_use]
+    pub fn workspace(&self) -> &WorkspaceId {
+        &self.0.parts.identity.certificate().workspace
+    }
+
+    /// The agent's name.
+    #[must_use]
+    pub fn agent(&self) -> &AgentId {
+        &self.0.parts.identity.certificate().agent
+    }
+
+    /// The session its events belong to.
+    #[must_use]
+    pub fn session(&self) -> Option<&SessionId> {
+        self.0.parts.session.as_ref()
+    }
+
+    /// This process life, a UUIDv7.
+    #[must_use]
+    pub fn incarnation(&self) -> Uuid {
+        self.0.incarnation
+    }
+
+    /// The identity it signs with.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.0.parts.identity
+    }
+
+    /// Where it takes the time from.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.0.parts.clock
+    }
+
+    /// Where it takes randomness from.
+    #[must_use]
+    pub fn entropy(&self) -> &dyn Entropy {
+        &*self.0.parts.entropy
+    }
+
+    /// What it counts.
+    #[must_use]
+    pub fn metrics(&self) -> &BusMetrics {
+        &self.0.parts.metrics
+    }
+
+    /// Hears live messages on `filter`, opened and checked.
+    ///
+    /// # Errors
+    /// `Denied` when the policy does not allow it, and those of [`crate::Bus::subscribe`].
+    pub async fn subscribe(&self, filter: Filter, overflow: Overflow) -> Result<EventFeed> {
+        self.may_subscribe("subscribe", &filter)?;
+        let frames = self.engine().subscribe(filter, overflow).await?;
+        Ok(EventFeed::new(self.clone(), frames))
+    }
+
+    /// Joins a consumer; its frames are opened with [`Endpoint::open`].
+    ///
+    /// # Errors
+    /// `Denied` when the policy does not allow it, and those of [`crate::Bus::consume`].
+    pub async fn consume(&self, consumer: ConsumerSpec) -> Result<Deliveries> {
+        self.may_subscribe("consume", &consumer.filter)?;
+        self.engine().consume(consumer).await
+    }
+
+    /// Reads a whole stream, checking and opening nothing: what an export needs.
+    ///
+    /// # Errors
+    /// Those of [`crate::Bus::replay`].
+    pub async fn replay(&self, stream: StreamName) -> Result<crate::Replay> {
+        self.engine().replay(stream, Seq(1)).await
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
+        &self.0.parts.engine
+    }
+
+    fn may_subscribe(&self, op: &'static str, filter: &Filter) -> Result<()> {
+        if self.0.policy.can_subscribe(filter) {
+            return Ok(());
+        }
+        Err(denied(op, "subscribe", filter))
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("workspace", self.workspace())
+            .field("agent", self.agent())
+            .field("incarnation", &self.0.incarnation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<bus_crypto::CryptoError> for Error {
+    fn from(error: bus_crypto::CryptoError) -> Self {
+        use bus_crypto::CryptoError as C;
+
+        use crate::ErrorKind as K;
+        let kind = match &error {
+            C::UnknownKey { .. } | C::WithdrawnKey { .. } => K::UnknownKey,
+            C::KeyExhausted { .. } => K::Exhausted,
+            C::DecryptionFailed | C::BadSignature => K::Corrupt,
+            C::Entropy => K::Unavailable,
+            _ => K::Invalid,
+        };
+        Self::new(kind, "crypto", error.to_string()).because(error)
+    }
+}
+
+impl From<bus_envelope::EnvelopeError> for Error {
+    fn from(error: bus_envelope::EnvelopeError) -> Self {
+        Self::new(crate::ErrorKind::Invalid, "envelope", error.to_string()).because(error)
+    }
+}

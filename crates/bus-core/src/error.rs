@@ -1,0 +1,161 @@
+//! The one error of the bus above the pure crates: what kind, and whether the thing happened.
+
+use std::borrow::Cow;
+
+/// A `Result` with the bus's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, at which operation and subject, and whether the operation took effect.
+///
+/// Holds no payload, key or token.
+#[derive(Debug, thiserror::Error)]
+#[error("{op}{}: {detail}", .subject.as_ref().map(|s| format!(" {s}")).unwrap_or_default())]
+pub struct Error {
+    kind: ErrorKind,
+    outcome: Outcome,
+    op: &'static str,
+    subject: Option<Box<str>>,
+    detail: Cow<'static, str>,
+    #[source]
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// The kinds of failure a caller can act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The input was refused; no I/O was done.
+    Invalid,
+    /// A policy forbids it.
+    Denied,
+    /// The stream, consumer, bucket or key does not exist.
+    NotFound,
+    /// Nobody listens on the subject of a request.
+    NoRecipient,
+    /// A compare-and-set lost, an id was used before, or a declaration differs from what exists.
+    Conflict,
+    /// A bounded queue or stream is full.
+    Full,
+    /// The frame exceeds a size limit.
+    TooLarge,
+    /// A key has sealed as often as it may.
+    Exhausted,
+    /// The lease of a delivery ran out before it was settled.
+    LeaseLost,
+    /// The message is sealed under a key this process does not have.
+    UnknownKey,
+    /// No answer came in the time given.
+    Timeout,
+    /// The engine cannot be reached now.
+    Unavailable,
+    /// The bus was closed by this process.
+    Closed,
+    /// Stored or received bytes are damaged or forged.
+    Corrupt,
+    /// The engine does not promise this.
+    Unsupported,
+}
+
+/// Whether an operation that returned an error took effect all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It did not happen.
+    NotDone,
+    /// It may or may not have happened: repeat it with the same id and the same bytes.
+    Unknown,
+}
+
+impl Error {
+    /// An error of `kind` in the operation `op` that certainly did not take effect.
+    pub fn new(kind: ErrorKind, op: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind,
+            outcome: Outcome::NotDone,
+            op,
+            subject: None,
+            detail: detail.into(),
+            source: None,
+        }
+    }
+
+    /// Marks that the operation may have taken effect.
+    #[must_use]
+    pub fn unknown(mut self) -> Self {
+        self.outcome = Outcome::Unknown;
+        self
+    }
+
+    /// Names the subject, stream or bucket concerned, once.
+    #[must_use]
+    pub fn at(mut self, subject: impl std::fmt::Display) -> Self {
+        self.subject.get_or_insert_with(|| subject.to_string().into_boxed_str());
+        self
+    }
+
+    /// Keeps the error that led to this one.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The kind of failure.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Whether the operation took effect all the same.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// The operation that failed.
+    #[must_use]
+    pub const fn op(&self) -> &'static str {
+        self.op
+    }
+
+    /// The subject, stream or bucket concerned.
+    #[must_use]
+    pub fn subject(&self) -> Option<&str> {
+        self.subject.as_deref()
+    }
+}
+
+impl ErrorKind {
+    /// The stable text of the kind, as logs and `--json` show it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Denied => "denied",
+            Self::NotFound => "not-found",
+            Self::NoRecipient => "no-recipient",
+            Self::Conflict => "conflict",
+            Self::Full => "full",
+            Self::TooLarge => "too-large",
+            Self::Exhausted => "exhausted",
+            Self::LeaseLost => "lease-lost",
+            Self::UnknownKey => "unknown-key",
+            Self::Timeout => "timeout",
+            Self::Unavailable => "unavailable",
+            Self::Closed => "closed",
+            Self::Corrupt => "corrupt",
+            Self::Unsupported => "unsupported",
+        }
+    }
+}
+
+impl From<bus_subjects::SubjectError> for Error {
+    fn from(error: bus_subjects::SubjectError) -> Self {
+        Self::new(ErrorKind::Invalid, "parse", error.to_string()).because(error)
+    }
+}
+
+impl From<bus_envelope::HeaderError> for Error {
+    fn from(error: bus_envelope::HeaderError) -> Self {
+        Self::new(ErrorKind::Invalid, "header", error.to_string()).because(error)
+    }
+}

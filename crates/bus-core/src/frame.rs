@@ -1,0 +1,96 @@
+//! What engines move: a subject, an id, headers and a body, with no meaning attached.
+
+use bus_envelope::Headers;
+use bus_subjects::Subject;
+use bytes::Bytes;
+
+use crate::{Error, ErrorKind, Result};
+
+/// One unit on the wire. Engines never look into it.
+///
+/// Cloning shares the subject, id and body; headers are copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Where it goes.
+    pub subject: Subject,
+    /// The id that duplicates are recognised by; unique per stream and window.
+    pub id: FrameId,
+    /// Where an answer is expected, for requests.
+    pub reply: Option<Subject>,
+    /// Names and values beside the body.
+    pub headers: Headers,
+    /// The payload.
+    pub body: Bytes,
+}
+
+impl Frame {
+    /// The largest frame an engine takes: headers and body together, in bytes (1 MiB).
+    pub const BYTES_MAX: usize = 1 << 20;
+
+    /// A frame without headers.
+    pub fn new(subject: Subject, id: FrameId, body: impl Into<Bytes>) -> Self {
+        Self { subject, id, reply: None, headers: Headers::new(), body: body.into() }
+    }
+
+    /// Bytes of headers and body together.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.headers.bytes() + self.body.len()
+    }
+
+    /// Refuses a frame that exceeds [`Frame::BYTES_MAX`], for the operation `op`.
+    ///
+    /// # Errors
+    /// `TooLarge`, not done.
+    pub fn check_size(&self, op: &'static str) -> Result<()> {
+        let (bytes, bytes_max) = (self.bytes(), Self::BYTES_MAX);
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let detail = format!("frame has {bytes} bytes: at most {bytes_max} are allowed");
+        Err(Error::new(ErrorKind::TooLarge, op, detail).at(&self.subject))
+    }
+}
+
+/// The id of a frame: 1 to 256 bytes of visible ASCII.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(std::sync::Arc<str>);
+
+impl FrameId {
+    /// The longest id, in bytes.
+    pub const BYTES_MAX: usize = 256;
+
+    /// Checks `text`.
+    ///
+    /// # Errors
+    /// `Invalid`, not done, with the reason.
+    pub fn parse(text: &str) -> Result<Self> {
+        let refuse = |why: String| Err(Error::new(ErrorKind::Invalid, "frame id", why));
+        if text.is_empty() || text.len() > Self::BYTES_MAX {
+            let bytes = text.len();
+            return refuse(format!("has {bytes} bytes: expected 1 to {}", Self::BYTES_MAX));
+        }
+        match text.bytes().position(|c| !c.is_ascii_graphic()) {
+            Some(at) => refuse(format!("byte {at} is not visible ASCII")),
+            None => Ok(Self(text.into())),
+        }
+    }
+
+    /// The text of the id.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for FrameId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FrameId({})", self.0)
+    }
+}
+
+impl std::fmt::Display for FrameId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}

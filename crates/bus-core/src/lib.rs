@@ -1,0 +1,42 @@
+#![doc = include_str!("../README.md")]
+
+mod bucket;
+mod bus;
+mod claims;
+mod clock;
+mod dead_letter;
+mod delivery;
+mod endpoint;
+mod engine;
+mod error;
+mod feed;
+mod frame;
+mod guarded;
+mod identity;
+mod metrics;
+pub mod planes;
+mod redrive;
+mod roster;
+mod spec;
+mod worker;
+
+pub use bucket::{Buckets, Entry, ExpectRevision, Revision};
+pub use bus::{BoxFuture, Bus};
+pub use claims::ClaimMark;
+pub use clock::{Clock, SystemClock, TokioClock};
+pub use dead_letter::{DeadLetterEvent, OriginalFrame};
+pub use delivery::{Deliveries, Delivery, Settle, Verdict};
+pub use endpoint::{Endpoint, EndpointParts, EventFeed, Incoming, Opened, Recorded, Sent};
+pub use engine::{Engine, Promises};
+pub use error::{Error, ErrorKind, Outcome, Result};
+pub use feed::{FeedItem, Replay, Stored, Subscription};
+pub use frame::{Frame, FrameId};
+pub use guarded::Guarded;
+pub use identity::{Certificate, Identity, Issue, certify};
+pub use metrics::{BusMetrics, MetricsSnapshot};
+pub use redrive::{Backoff, Decision, Failure, RetryPolicy};
+pub use roster::{Roster, SignerError};
+pub use spec::{
+    ConsumerSpec, Durability, Expect, Lag, Overflow, Receipt, Retention, Seq, StreamSpec,
+};
+pub use worker::{Handled, Handler, Job, Stop, TaskEvent, Worker, WorkerSpec};

@@ -1,0 +1,65 @@
+//! The streams of a workspace: which subjects are durable, and by which policy.
+
+use std::num::NonZeroU64;
+
+use bus_subjects::{Filter, StreamName, WorkspaceId};
+
+use crate::{Result, Retention, StreamSpec};
+
+/// Every stream a workspace needs, ready to be declared.
+///
+/// Work and inboxes are streams of the workspace; receipts, approvals and dead letters are shared
+/// by all workspaces of one engine, each under its own subjects.
+///
+/// # Errors
+/// None in practice: a valid workspace id gives valid names. The type says so because the names
+/// are checked like any other.
+pub fn workspace_streams(workspace: &WorkspaceId) -> Result<Vec<StreamSpec>> {
+    const INBOX_MESSAGES_MAX: NonZeroU64 = NonZeroU64::new(10_000).unwrap();
+    let spec = |name: StreamName, filter: &str, retention| -> Result<StreamSpec> {
+        Ok(StreamSpec::new(name, vec![Filter::parse(filter)?], retention))
+    };
+    let work = format!("vak.work.{workspace}.*.task");
+    let inbox = format!("vak.agent.{workspace}.*.inbox");
+    let mut inboxes = spec(inbox_stream(workspace)?, &inbox, Retention::WorkQueue)?;
+    inboxes.messages_per_subject_max = INBOX_MESSAGES_MAX;
+    Ok(vec![
+        spec(work_stream(workspace)?, &work, Retention::WorkQueue)?,
+        inboxes,
+        spec(receipts_stream()?, "vak.receipts.>", Retention::AppendOnly)?,
+        spec(StreamName::parse("VAK_APPROVALS")?, "vak.approvals.>", Retention::Kept)?,
+        spec(dead_letters_stream()?, "vak.dlq.>", Retention::Kept)?,
+    ])
+}
+
+/// The stream that keeps the tasks of `workspace`.
+///
+/// # Errors
+/// As [`workspace_streams`].
+pub fn work_stream(workspace: &WorkspaceId) -> Result<StreamName> {
+    Ok(StreamName::parse(&format!("VAK_WORK_{workspace}"))?)
+}
+
+/// The stream that keeps the mailboxes of `workspace`.
+///
+/// # Errors
+/// As [`workspace_streams`].
+pub fn inbox_stream(workspace: &WorkspaceId) -> Result<StreamName> {
+    Ok(StreamName::parse(&format!("VAK_INBOX_{workspace}"))?)
+}
+
+/// The stream that keeps receipts.
+///
+/// # Errors
+/// As [`workspace_streams`].
+pub fn receipts_stream() -> Result<StreamName> {
+    Ok(StreamName::parse("VAK_RECEIPTS")?)
+}
+
+/// The stream that keeps dead letters.
+///
+/// # Errors
+/// As [`workspace_streams`].
+pub fn dead_letters_stream() -> Result<StreamName> {
+    Ok(StreamName::parse("VAK_DLQ")?)
+}

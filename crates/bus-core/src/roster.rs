@@ -1,0 +1,142 @@
+//! The agents a workspace's account key vouches for, and the check of who signed a message.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, RwLock},
+};
+
+use bus_crypto::PublicKey;
+use bus_envelope::{EventHash, MessageEnvelope};
+use bus_subjects::AclPolicy;
+
+use crate::{Certificate, Error, ErrorKind, Result};
+
+/// The certificates admitted under one account key. Safe to share; admitting takes `&self`.
+#[derive(Debug)]
+pub struct Roster {
+    account: PublicKey,
+    members: RwLock<HashMap<String, Arc<Member>>>,
+}
+
+#[derive(Debug)]
+struct Member {
+    certificate: Arc<Certificate>,
+    policy: AclPolicy,
+}
+
+/// Why a message is not accepted as its alleged sender's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignerError {
+    /// It carries no signature.
+    #[error("the message is not signed")]
+    Unsigned,
+    /// No admitted certificate names the signing key.
+    #[error("no certificate of this workspace names the signing key")]
+    UnknownSigner,
+    /// The signature does not fit the message.
+    #[error("the signature does not fit the message")]
+    BadSignature,
+    /// The signing key belongs to another agent.
+    #[error("the signing key belongs to another agent than the one named")]
+    WrongAgent,
+    /// The signing key belongs to another workspace.
+    #[error("the signing key belongs to another workspace than the one named")]
+    WrongWorkspace,
+    /// The certificate was not valid when the message was made.
+    #[error("the signer's certificate was not valid at the message's time")]
+    Expired,
+    /// None of the signer's roles may publish to the message's subject.
+    #[error("no role of the signer may publish to this subject")]
+    NotPermitted,
+}
+
+impl Roster {
+    /// A roster of nobody, under the account key `account`.
+    #[must_use]
+    pub fn new(account: PublicKey) -> Self {
+        Self { account, members: RwLock::default() }
+    }
+
+    /// The account key whose word counts here.
+    #[must_use]
+    pub fn account(&self) -> &PublicKey {
+        &self.account
+    }
+
+    /// Takes a certificate in.
+    ///
+    /// # Errors
+    /// `Invalid` when it is damaged; `Denied` when another account signed it; `Conflict` when the
+    /// key has another certificate already.
+    pub fn admit(&self, token: &str) -> Result<()> {
+        let certificate = Certificate::parse(token)?;
+        if certificate.issuer != self.account {
+            let detail = "the certificate is signed by another account than this workspace's";
+            return Err(Error::new(ErrorKind::Denied, "admit", detail).at(&certificate.agent));
+        }
+        let mut members = self.members.write().unwrap_or_else(|poison| poison.into_inner());
+        let nkey = certificate.nkey.text();
+        if let Some(known) = members.get(&nkey) {
+            if *known.certificate == certificate {
+                return Ok(());
+            }
+            let detail = "this key has another certificate already";
+            return Err(Error::new(ErrorKind::Conflict, "admit", detail).at(&certificate.agent));
+        }
+        let policy = certificate.policy();
+        members.insert(nkey, Arc::new(Member { certificate: Arc::new(certificate), policy }));
+        Ok(())
+    }
+
+    /// The certificate of the public key `signer`, given as nkey text.
+    #[must_use]
+    pub fn get(&self, signer: &str) -> Option<Arc<Certificate>> {
+        self.member(signer).map(|member| Arc::clone(&member.certificate))
+    }
+
+    /// Checks that `envelope` is signed by the agent it names and that this agent may publish to
+    /// its subject.
+    ///
+    /// # Errors
+    /// The first [`SignerError`] that holds.
+    pub fn verify(&self, envelope: &MessageEnvelope) -> Result<Arc<Certificate>, SignerError> {
+        self.verify_hashed(envelope, &envelope.compute_hash())
+    }
+
+    /// As [`Roster::verify`], with the leaf hash the caller has computed from this envelope.
+    ///
+    /// # Errors
+    /// The first [`SignerError`] that holds.
+    pub fn verify_hashed(
+        &self,
+        envelope: &MessageEnvelope,
+        leaf: &EventHash,
+    ) -> Result<Arc<Certificate>, SignerError> {
+        let signature = envelope.signature.as_ref().ok_or(SignerError::Unsigned)?;
+        let member = self.member(&signature.signer).ok_or(SignerError::UnknownSigner)?;
+        let certificate = &member.certificate;
+        if certificate.workspace != envelope.lineage.workspace {
+            return Err(SignerError::WrongWorkspace);
+        }
+        if certificate.agent != envelope.lineage.agent {
+            return Err(SignerError::WrongAgent);
+        }
+        certificate
+            .nkey
+            .verify(&envelope.signature_input(leaf), &signature.bytes)
+            .map_err(|_| SignerError::BadSignature)?;
+        if !certificate.is_valid_at(envelope.time) {
+            return Err(SignerError::Expired);
+        }
+        if !member.policy.can_publish(&envelope.subject) {
+            return Err(SignerError::NotPermitted);
+        }
+        Ok(Arc::clone(certificate))
+    }
+
+    fn member(&self, signer: &str) -> Option<Arc<Member>> {
+        let members = self.members.read().unwrap_or_else(|poison| poison.into_inner());
+        members.get(signer).cloned()
+    }
+}

@@ -1,0 +1,99 @@
+//! Why an envelope, or bytes that should be one, is refused.
+
+use std::borrow::Cow;
+
+/// The field that was refused and the reason.
+///
+/// Payloads never appear in the text. Nothing was sent or stored when one of these is returned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvelopeError {
+    /// A field that every envelope has is not there.
+    #[error("{field} is missing")]
+    Missing {
+        /// The attribute's name on the wire.
+        field: &'static str,
+    },
+    /// A field stands twice.
+    #[error("{field} stands twice")]
+    Duplicate {
+        /// The attribute's name on the wire.
+        field: Cow<'static, str>,
+    },
+    /// A field breaks its rule.
+    #[error("{field} is refused: {reason}")]
+    Field {
+        /// The attribute's name on the wire.
+        field: Cow<'static, str>,
+        /// What was expected.
+        reason: Cow<'static, str>,
+    },
+    /// A field is longer than its limit.
+    #[error("{field} is {bytes} bytes long: at most {bytes_max} are allowed")]
+    TooLong {
+        /// The attribute's name on the wire.
+        field: Cow<'static, str>,
+        /// Its length in bytes.
+        bytes: usize,
+        /// The limit in bytes.
+        bytes_max: usize,
+    },
+    /// There are more extensions than an envelope may carry.
+    #[error("more than {count_max} extensions")]
+    TooMany {
+        /// The limit.
+        count_max: usize,
+    },
+    /// Another version of `CloudEvents`, of the envelope or of the compact form.
+    #[error("{field} is {found:?}: expected {expected:?}")]
+    Version {
+        /// The attribute's name on the wire.
+        field: &'static str,
+        /// What was found, cut to 16 characters.
+        found: String,
+        /// The one version this code reads.
+        expected: &'static str,
+    },
+    /// The bytes are not of the form they were read as.
+    #[error("not an envelope in {form} form: {reason}")]
+    Malformed {
+        /// `json`, `binary` or `compact`.
+        form: &'static str,
+        /// What the parser found, with its place.
+        reason: String,
+    },
+    /// The bytes mean an envelope but are not the one way to write it.
+    #[error("not the canonical {form} form: encoding it again gives other bytes")]
+    NotCanonical {
+        /// `json` or `compact`.
+        form: &'static str,
+    },
+    /// The `content-type` header names a form that is not read here.
+    #[error("content type {content_type:?} is not a form of an envelope")]
+    UnknownForm {
+        /// The header's value, cut to 64 characters.
+        content_type: String,
+    },
+}
+
+impl EnvelopeError {
+    /// A broken rule of `field`.
+    pub(crate) fn field(
+        field: impl Into<Cow<'static, str>>,
+        reason: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self::Field { field: field.into(), reason: reason.into() }
+    }
+
+    /// The name of the field that was refused, where it was one field.
+    #[must_use]
+    pub fn field_name(&self) -> Option<&str> {
+        match self {
+            Self::Missing { field } | Self::Version { field, .. } => Some(field),
+            Self::Duplicate { field } | Self::Field { field, .. } | Self::TooLong { field, .. } => {
+                Some(field)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The rules of single fields: length, alphabet, and the names that are taken.
+
+use crate::{EnvelopeError, is_uri, is_uri_reference};
+
+/// Whether data of this content type is JSON: `…/json` or `…/…+json`, in any case.
+#[must_use]
+pub fn is_json_content_type(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim_end_matches([' ', '\t']);
+    let Some((_, subtype)) = essence.split_once('/') else { return false };
+    let subtype = subtype.to_ascii_lowercase();
+    subtype == "json" || subtype.ends_with("+json")
+}
+
+/// Longest `id`, in bytes.
+pub(crate) const ID_BYTES_MAX: usize = 128;
+/// Longest `source`, in bytes.
+pub(crate) const SOURCE_BYTES_MAX: usize = 256;
+/// Longest `type`, in bytes.
+pub(crate) const TYPE_BYTES_MAX: usize = 128;
+/// Longest `datacontenttype` and `sealedtype`, in bytes.
+pub(crate) const CONTENT_TYPE_BYTES_MAX: usize = 256;
+/// Longest `keyid`, in bytes.
+pub(crate) const KEY_ID_BYTES_MAX: usize = 256;
+/// Longest `keyalg`, in bytes.
+pub(crate) const ALGORITHM_BYTES_MAX: usize = 32;
+/// Longest `signer`, in bytes.
+pub(crate) const SIGNER_BYTES_MAX: usize = 128;
+/// Longest extension name, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 20;
+/// Longest extension value, in bytes.
+pub(crate) const VALUE_BYTES_MAX: usize = 1024;
+/// Most extensions of one envelope.
+pub(crate) const EXTENSIONS_MAX: usize = 64;
+/// Largest sequence number: the largest integer that every JSON reader keeps.
+pub(crate) const SEQ_MAX: u64 = (1 << 53) - 1;
+
+/// Names that no extension may take: fields of the envelope and members of the JSON form.
+const RESERVED: [&str; 24] = [
+    "specversion",
+    "id",
+    "source",
+    "type",
+    "time",
+    "subject",
+    "datacontenttype",
+    "data",
+    "vakversion",
+    "workspace",
+    "session",
+    "agent",
+    "incarnation",
+    "seq",
+    "prevhash",
+    "cause",
+    "traceparent",
+    "tracestate",
+    "sealedtype",
+    "keyid",
+    "keyalg",
+    "nonce",
+    "signer",
+    "signature",
+];
+
+/// 1 to `bytes_max` bytes of visible ASCII.
+pub(crate) fn visible(
+    field: &'static str,
+    text: &str,
+    bytes_max: usize,
+) -> Result<(), EnvelopeError> {
+    fits(field, text, bytes_max)?;
+    if text.bytes().all(|c| matches!(c, 0x21..=0x7e)) {
+        Ok(())
+    } else {
+        Err(EnvelopeError::field(field, "expected visible ASCII without blanks"))
+    }
+}
+
+/// A URI-reference of visible ASCII.
+pub(crate) fn source(text: &str) -> Result<(), EnvelopeError> {
+    visible("source", text, SOURCE_BYTES_MAX)?;
+    if is_uri_reference(text) {
+        Ok(())
+    } else {
+        Err(EnvelopeError::field("source", "expected a URI or a relative reference"))
+    }
+}
+
+/// A media type with optional parameters.
+pub(crate) fn content_type(field: &'static str, text: &str) -> Result<(), EnvelopeError> {
+    fits(field, text, CONTENT_TYPE_BYTES_MAX)?;
+    if is_media_type(text) {
+        Ok(())
+    } else {
+        Err(EnvelopeError::field(field, "expected a media type such as application/json"))
+    }
+}
+
+/// A free extension name and a value that may stand under it.
+pub(crate) fn extension(name: &str, value: &str) -> Result<(), EnvelopeError> {
+    if !is_attribute_name(name) {
+        let name: String = name.chars().take(NAME_BYTES_MAX).collect();
+        return Err(EnvelopeError::field(name, "expected a name of 1 to 20 of a-z and 0-9"));
+    }
+    if RESERVED.contains(&name) {
+        return Err(EnvelopeError::field(name.to_owned(), "the name is reserved"));
+    }
+    if value.len() > VALUE_BYTES_MAX {
+        let (bytes, bytes_max) = (value.len(), VALUE_BYTES_MAX);
+        return Err(EnvelopeError::TooLong { field: name.to_owned().into(), bytes, bytes_max });
+    }
+    if !is_printable(value) {
+        return Err(EnvelopeError::field(name.to_owned(), "expected no control characters"));
+    }
+    // The one optional attribute of CloudEvents that is carried without a field of its own.
+    if name == "dataschema" && !is_uri(value) {
+        return Err(EnvelopeError::field("dataschema", "expected a URI"));
+    }
+    Ok(())
+}
+
+/// 1 to 20 bytes of `[a-z0-9]`.
+pub(crate) fn is_attribute_name(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+}
+
+/// Whether `CloudEvents` allows `text` as a string: no control characters, no noncharacters.
+pub(crate) fn is_printable(text: &str) -> bool {
+    text.chars().all(|c| {
+        let code = u32::from(c);
+        !c.is_control() && !matches!(code, 0xfdd0..=0xfdef) && code & 0xfffe != 0xfffe
+    })
+}
+
+/// `type/subtype` and parameters, as RFC 2045 writes them.
+pub(crate) fn is_media_type(text: &str) -> bool {
+    let Some((kind, rest)) = text.split_once('/') else { return false };
+    let at = rest.find([';', ' ', '\t']).unwrap_or(rest.len());
+    let Some((subtype, mut parameters)) = rest.split_at_checked(at) else { return false };
+    if !is_mime_token(kind) || !is_mime_token(subtype) {
+        return false;
+    }
+    while !parameters.is_empty() {
+        let Some(parameter) = blanks(parameters).strip_prefix(';').map(blanks) else {
+            return false;
+        };
+        let Some((name, value)) = parameter.split_once('=') else { return false };
+        let Some(rest) = after_parameter_value(value) else { return false };
+        if !is_mime_token(name) {
+            return false;
+        }
+        parameters = rest;
+    }
+    true
+}
+
+fn fits(field: &'static str, text: &str, bytes_max: usize) -> Result<(), EnvelopeError> {
+    if text.is_empty() {
+        return Err(EnvelopeError::field(field, "expected at least one character"));
+    }
+    if text.len() > bytes_max {
+        let bytes = text.len();
+        return Err(EnvelopeError::TooLong { field: field.into(), bytes, bytes_max });
+    }
+    Ok(())
+}
+
+fn blanks(text: &str) -> &str {
+    text.trim_start_matches([' ', '\t'])
+}
+
+fn is_mime_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c))
+}
+
+/// What stands behind a token or a quoted string; `None` when there is neither.
+fn after_parameter_value(value: &str) -> Option<&str> {
+    let Some(quoted) = value.strip_prefix('"') else {
+        let at = value.find([';', ' ', '\t']).unwrap_or(value.len());
+        let (token, rest) = value.split_at_checked(at)?;
+        return is_mime_token(token).then_some(rest);
+    };
+    let mut escaped = false;
+    for (at, c) in quoted.char_indices() {
+        match c {
+            _ if !(c == '\t' || matches!(c, ' '..='~')) => return None,
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return quoted.get(at + 1..),
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,277 @@
+//! Walks one chain and names what it finds: linked, duplicate, gap, fork, altered, told apart.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
+use crate::{ChainHead, ChainScope, EventHash, MessageEnvelope};
+
+/// Judges the events of one chain in the order they arrive.
+///
+/// Leaves are computed anew from every envelope, payload included; nothing an envelope says about
+/// itself is taken on trust. Who sent it is judged before: fed with what anybody may send, the head
+/// goes wherever a forged number points.
+///
+/// The last `window` events are remembered, so that a late or repeated one is recognised.
+#[derive(Debug, Clone)]
+pub struct ChainVerifier {
+    scope: ChainScope,
+    anchor: ChainHead,
+    is_resumed: bool,
+    window: NonZeroUsize,
+    seen: BTreeMap<u64, Seen>,
+    forgotten_to: u64,
+    summary: ChainSummary,
+}
+
+/// What one event is to its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChainVerdict {
+    /// It follows the event before it.
+    Linked,
+    /// It is the first one seen and not the first of its chain: what came before is not judged.
+    Started {
+        /// How many events of the chain came before.
+        earlier: u64,
+    },
+    /// It was seen before, byte for byte in all that is hashed.
+    Duplicate,
+    /// It lies ahead: `missed` events before it have not been seen.
+    Gap {
+        /// How many are missing between the last one and this one.
+        missed: u64,
+    },
+    /// It fills a gap after later events had come, and its links fit.
+    Late,
+    /// Another event has its sequence number.
+    Fork,
+    /// Its links do not fit, or it has the id of an event that was seen with other content: it or
+    /// its neighbour was changed after it was made.
+    Altered,
+    /// It is older than the events that are remembered: it cannot be judged.
+    OutOfWindow,
+    /// It belongs to another chain.
+    Foreign,
+    /// Its chain is one more than a [`ChainSet`](crate::ChainSet) follows: it is not judged.
+    Untracked,
+}
+
+/// What was found in one chain so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ChainSummary {
+    /// Events fed, whatever the verdict.
+    pub events: u64,
+    /// Events that followed the one before.
+    pub linked: u64,
+    /// Repeated copies.
+    pub duplicates: u64,
+    /// How often events were missing.
+    pub gaps: u64,
+    /// Events still missing between the first and the last one seen.
+    pub missed: u64,
+    /// Events that came after later ones.
+    pub late: u64,
+    /// Events whose sequence number was taken.
+    pub forks: u64,
+    /// Events whose links do not fit.
+    pub altered: u64,
+    /// Events too old to be judged.
+    pub out_of_window: u64,
+    /// Events of other chains.
+    pub foreign: u64,
+    /// The smallest sequence number seen; 0 before the first event.
+    pub first_seq: u64,
+    /// The largest sequence number seen; 0 before the first event.
+    pub last_seq: u64,
+}
+
+impl ChainVerifier {
+    /// A verifier for a chain from its beginning, remembering `window` events.
+    #[must_use]
+    pub fn new(scope: ChainScope, window: NonZeroUsize) -> Self {
+        let anchor = ChainHead::genesis(&scope);
+        Self::anchored(scope, anchor, false, window)
+    }
+
+    /// A verifier for a chain that goes on from a head known to be good: a checkpoint, or the head
+    /// that an earlier process life left.
+    #[must_use]
+    pub fn resume(scope: ChainScope, head: ChainHead, window: NonZeroUsize) -> Self {
+        Self::anchored(scope, head, true, window)
+    }
+
+    /// Judges the next event.
+    pub fn feed(&mut self, envelope: &MessageEnvelope) -> ChainVerdict {
+        self.feed_leaf(envelope, envelope.compute_hash())
+    }
+
+    /// Judges the next event, whose leaf the caller has just computed from it.
+    pub fn feed_leaf(&mut self, envelope: &MessageEnvelope, leaf: EventHash) -> ChainVerdict {
+        let verdict = self.judge(envelope, leaf);
+        self.summary.count(verdict);
+        verdict
+    }
+
+    /// What was found so far.
+    #[must_use]
+    pub const fn summary(&self) -> ChainSummary {
+        self.summary
+    }
+
+    /// Whose chain this is.
+    #[must_use]
+    pub const fn scope(&self) -> &ChainScope {
+        &self.scope
+    }
+
+    /// The event with the largest sequence number, or where the chain was taken up.
+    #[must_use]
+    pub fn head(&self) -> ChainHead {
+        self.seen
+            .last_key_value()
+            .map_or(self.anchor, |(seq, seen)| ChainHead { seq: *seq, hash: seen.leaf })
+    }
+
+    /// Whether every event from the chain's beginning, or from the head it was resumed at, was seen
+    /// once, in order and unchanged. An end that was cut off shows only against a checkpoint.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.summary.is_unbroken()
+            && (self.summary.events == 0 || self.summary.first_seq == self.anchor.seq + 1)
+    }
+
+    fn anchored(
+        scope: ChainScope,
+        anchor: ChainHead,
+        is_resumed: bool,
+        window: NonZeroUsize,
+    ) -> Self {
+        // A chain that starts in the middle has no floor until events are forgotten.
+        let forgotten_to = if is_resumed { anchor.seq } else { 0 };
+        let (seen, summary) = (BTreeMap::new(), ChainSummary::default());
+        Self { scope, anchor, is_resumed, window, seen, forgotten_to, summary }
+    }
+
+    fn judge(&mut self, envelope: &MessageEnvelope, leaf: EventHash) -> ChainVerdict {
+        if !self.scope.contains(envelope) {
+            return ChainVerdict::Foreign;
+        }
+        let seq = envelope.lineage.seq_num;
+        if let Some(known) = self.seen.get(&seq) {
+            return known.compare(envelope, &leaf);
+        }
+        if seq <= self.forgotten_to {
+            return ChainVerdict::OutOfWindow;
+        }
+        let fits = self.fits(envelope, &leaf);
+        let last = self.summary.last_seq;
+        if seq < last && !fits {
+            // Not remembered: the honest event of this number may still come.
+            return ChainVerdict::Altered;
+        }
+        let verdict = if seq < last { self.fill(seq) } else { self.advance(seq) };
+        let prev = envelope.lineage.prev_event_hash;
+        self.seen.insert(seq, Seen { leaf, prev, id: envelope.id.as_str().into() });
+        self.forget();
+        if fits { verdict } else { ChainVerdict::Altered }
+    }
+
+    /// Whether the links to both neighbours fit, as far as the neighbours are known.
+    fn fits(&self, envelope: &MessageEnvelope, leaf: &EventHash) -> bool {
+        let seq = envelope.lineage.seq_num;
+        let before = if seq == self.anchor.seq.saturating_add(1) {
+            Some(&self.anchor.hash)
+        } else {
+            seq.checked_sub(1).and_then(|before| self.seen.get(&before)).map(|seen| &seen.leaf)
+        };
+        let after = seq.checked_add(1).and_then(|after| self.seen.get(&after));
+        before.is_none_or(|before| before.ct_eq(&envelope.lineage.prev_event_hash))
+            && after.is_none_or(|after| after.prev.ct_eq(leaf))
+    }
+
+    /// An event behind the last one.
+    fn fill(&mut self, seq: u64) -> ChainVerdict {
+        let first = self.summary.first_seq;
+        if seq < first {
+            self.summary.missed = self.summary.missed.saturating_add(first - seq - 1);
+            self.summary.first_seq = seq;
+        } else {
+            self.summary.missed = self.summary.missed.saturating_sub(1);
+        }
+        ChainVerdict::Late
+    }
+
+    /// An event ahead of the last one.
+    fn advance(&mut self, seq: u64) -> ChainVerdict {
+        let is_first = self.summary.first_seq == 0;
+        let last = if is_first { self.anchor.seq } else { self.summary.last_seq };
+        let missed = seq.saturating_sub(last).saturating_sub(1);
+        self.summary.last_seq = seq;
+        if is_first {
+            self.summary.first_seq = seq;
+        }
+        match missed {
+            0 => ChainVerdict::Linked,
+            earlier if is_first && !self.is_resumed => ChainVerdict::Started { earlier },
+            missed => {
+                self.summary.gaps += 1;
+                self.summary.missed = self.summary.missed.saturating_add(missed);
+                ChainVerdict::Gap { missed }
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        while self.seen.len() > self.window.get() {
+            if let Some((seq, _)) = self.seen.pop_first() {
+                self.forgotten_to = seq;
+            }
+        }
+    }
+}
+
+impl ChainSummary {
+    /// Whether all that was seen came once or repeated, in order and unchanged.
+    #[must_use]
+    pub const fn is_unbroken(&self) -> bool {
+        let broken = self.gaps + self.late + self.forks + self.altered + self.foreign;
+        broken + self.out_of_window == 0
+    }
+
+    fn count(&mut self, verdict: ChainVerdict) {
+        self.events += 1;
+        match verdict {
+            ChainVerdict::Linked => self.linked += 1,
+            ChainVerdict::Duplicate => self.duplicates += 1,
+            ChainVerdict::Late => self.late += 1,
+            ChainVerdict::Fork => self.forks += 1,
+            ChainVerdict::Altered => self.altered += 1,
+            ChainVerdict::OutOfWindow => self.out_of_window += 1,
+            ChainVerdict::Foreign => self.foreign += 1,
+            // A gap was counted where its size was known, also when its far end is altered.
+            ChainVerdict::Gap { .. } | ChainVerdict::Started { .. } | ChainVerdict::Untracked => {}
+        }
+    }
+}
+
+/// What is remembered of an event.
+#[derive(Debug, Clone)]
+struct Seen {
+    leaf: EventHash,
+    prev: EventHash,
+    id: Box<str>,
+}
+
+impl Seen {
+    fn compare(&self, envelope: &MessageEnvelope, leaf: &EventHash) -> ChainVerdict {
+        if self.leaf.ct_eq(leaf) {
+            ChainVerdict::Duplicate
+        } else if *self.id == *envelope.id {
+            ChainVerdict::Altered
+        } else {
+            ChainVerdict::Fork
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

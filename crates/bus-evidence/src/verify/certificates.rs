@@ -1,0 +1,130 @@
+//! The identities of a bundle: read, held against the account, and asked who signed what.
+
+use std::collections::BTreeMap;
+
+use bus_core::{Certificate, ErrorKind, Roster};
+use bus_crypto::PublicKey;
+use bus_envelope::{EventHash, MessageEnvelope, tree::MerkleTree};
+use bus_subjects::AgentId;
+
+use crate::{
+    Checkpoint, CheckpointError, certificate,
+    log::{CERTIFICATES, Place, entries_file},
+    verify::{Finding, FindingKind, Signer, Trust, files::Files, logs::Lines},
+};
+
+/// The agents of a bundle, all under one account.
+pub(super) struct Authority {
+    roster: Option<Roster>,
+    trust: Option<Trust>,
+    agents: BTreeMap<AgentId, Vec<Certificate>>,
+    signed: BTreeMap<(String, String), Signer>,
+}
+
+impl Authority {
+    /// Reads `certificates.jsonl`. Without a trusted account, the first certificate names it.
+    pub(super) fn read(
+        files: &Files<'_>,
+        place: &Place,
+        trust: Option<PublicKey>,
+    ) -> Result<(Self, MerkleTree), Finding> {
+        let file = entries_file(CERTIFICATES);
+        let mut authority = Self {
+            roster: trust.map(Roster::new),
+            trust: trust.map(|account| Trust::Given(account.text())),
+            agents: BTreeMap::new(),
+            signed: BTreeMap::new(),
+        };
+        let mut tree = MerkleTree::new();
+        let mut lines = Lines::open(files, &file)?;
+        while let Some((number, line)) = lines.next_line()? {
+            let fault = |kind, detail: String| Finding::new(&file, kind, detail).at(number);
+            let token = certificate::decode(&line)
+                .map_err(|detail| fault(FindingKind::UnreadableLine, detail))?;
+            if certificate::encode(&token) != line {
+                let detail = "the same certificate is written otherwise by the exporter".into();
+                return Err(fault(FindingKind::NotCanonical, detail));
+            }
+            authority.admit(&token, place).map_err(|(kind, detail)| fault(kind, detail))?;
+            tree.append(&line);
+        }
+        Ok((authority, tree))
+    }
+
+    /// Checks that `envelope` is signed by the agent it names, which may send it.
+    pub(super) fn check(
+        &mut self,
+        envelope: &MessageEnvelope,
+        leaf: &EventHash,
+    ) -> Result<(), (FindingKind, String)> {
+        let Some(roster) = &self.roster else {
+            return Err((FindingKind::UnknownSigner, "the bundle has no certificates".into()));
+        };
+        let certificate = roster
+            .verify_hashed(envelope, leaf)
+            .map_err(|error| (FindingKind::from(error), error.to_string()))?;
+        let key = (certificate.agent.to_string(), certificate.nkey.text());
+        let signer = self.signed.entry(key).or_insert_with(|| Signer {
+            agent: certificate.agent.to_string(),
+            nkey: certificate.nkey.text(),
+            roles: certificate.roles.iter().map(ToString::to_string).collect(),
+            envelopes: 0,
+        });
+        signer.envelopes += 1;
+        Ok(())
+    }
+
+    /// Checks that `checkpoint` is signed by an agent that may vouch for a log; says which.
+    pub(super) fn vouches(
+        &self,
+        file: &str,
+        checkpoint: &Checkpoint,
+    ) -> Result<&Certificate, Finding> {
+        let names = checkpoint.signatures().iter().filter_map(|s| AgentId::parse(s.name()).ok());
+        for certificate in names.filter_map(|name| self.agents.get(&name)).flatten() {
+            match checkpoint.verify(&certificate.nkey) {
+                Ok(()) if certificate::may_record(certificate) => return Ok(certificate),
+                Ok(()) => {
+                    let recorders = certificate::RECORDERS;
+                    let detail = format!("{} is no {recorders}", certificate.agent);
+                    return Err(Finding::new(file, FindingKind::CheckpointRole, detail));
+                }
+                Err(CheckpointError::NotSigned { .. }) => {}
+                Err(error) => {
+                    let detail = error.to_string();
+                    return Err(Finding::new(file, FindingKind::CheckpointSignature, detail));
+                }
+            }
+        }
+        let name = checkpoint.signatures().first().map_or("nobody", |signature| signature.name());
+        let detail = format!("no certificate of the bundle is of {name} and the key that signed");
+        Err(Finding::new(file, FindingKind::CheckpointSigner, detail))
+    }
+
+    /// On whose word the identities rest, and who signed how many envelopes.
+    pub(super) fn into_parts(self) -> (Trust, Vec<Signer>) {
+        let trust = self.trust.unwrap_or_else(|| Trust::Claimed(String::new()));
+        (trust, self.signed.into_values().collect())
+    }
+
+    fn admit(&mut self, token: &str, place: &Place) -> Result<(), (FindingKind, String)> {
+        let invalid = |error: String| (FindingKind::CertificateInvalid, error);
+        let certificate = Certificate::parse(token).map_err(|error| invalid(error.to_string()))?;
+        if certificate.workspace != place.workspace {
+            return Err(invalid(format!("it is of the workspace {}", certificate.workspace)));
+        }
+        let issuer = certificate.issuer;
+        self.trust.get_or_insert_with(|| Trust::Claimed(issuer.text()));
+        let roster = self.roster.get_or_insert_with(|| Roster::new(issuer));
+        roster.admit(token).map_err(|error| match error.kind() {
+            ErrorKind::Denied => (FindingKind::CertificateUntrusted, error.to_string()),
+            _ => invalid(error.to_string()),
+        })?;
+        let known = self.agents.entry(certificate.agent.clone()).or_default();
+        if known.contains(&certificate) {
+            return Err(invalid("the same certificate stands here twice".into()));
+        }
+        known.push(certificate);
+        Ok(())
+    }
+}

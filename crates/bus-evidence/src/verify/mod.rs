@@ -1,0 +1,16 @@
+//! The offline verifier: needs no key, no bus and no network.
+
+mod certificates;
+mod chains;
+mod files;
+mod finding;
+mod heads;
+mod kept;
+mod logs;
+mod receipts;
+mod report;
+mod run;
+
+pub use finding::{Finding, FindingKind};
+pub use report::{Counts, KeptMatch, Report, Signer, Trust};
+pub use run::{Options, verify, verify_files};

@@ -1,0 +1,74 @@
+//! Verifies a bundle from its directory listing to the last checkpoint.
+
+use std::{collections::BTreeMap, path::Path};
+
+use bus_crypto::PublicKey;
+
+use crate::{
+    log::{CERTIFICATES, Log, NAMES},
+    verify::{
+        Counts, Finding, Report, certificates::Authority, files::Files, heads::Heads, kept,
+        logs::Contents, receipts,
+    },
+};
+
+/// What the verifier is told from outside the bundle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The account key of the workspace. Without it the verdict is `consistent, signer unknown`.
+    pub trust: Option<PublicKey>,
+    /// Checkpoints kept elsewhere. Without one a tail that was cut off together with its checkpoint
+    /// is not noticed: the verdict is `completeness unknown`.
+    pub kept: Vec<String>,
+}
+
+/// Verifies the bundle in the directory `dir`, which is only read.
+///
+/// # Errors
+/// The first thing that is wrong. What a line shows by itself comes before what the log shows as a
+/// whole, so that the finding names the cause and not its consequence.
+pub fn verify(dir: &Path, options: &Options) -> Result<Report, Finding> {
+    run(&Files::Directory(dir), options)
+}
+
+/// As [`verify`], for a bundle whose files are in memory: contents by file name.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_files(
+    files: &BTreeMap<String, Vec<u8>>,
+    options: &Options,
+) -> Result<Report, Finding> {
+    run(&Files::Memory(files), options)
+}
+
+fn run(files: &Files<'_>, options: &Options) -> Result<Report, Finding> {
+    files.check_names()?;
+    let heads = Heads::read(files)?;
+    let place = &heads.place;
+    let (mut authority, certificates) = Authority::read(files, place, options.trust)?;
+    heads.check(CERTIFICATES, &certificates, &authority)?;
+    let mut read = |log: Log| {
+        let contents = Contents::read(files, log, place, &mut authority)?;
+        heads.check(log.name(), &contents.tree, &authority)?;
+        Ok::<_, Finding>(contents)
+    };
+    let tasks = read(Log::Tasks)?;
+    let receipts = read(Log::Receipts)?;
+    let dead_letters = read(Log::DeadLetters)?;
+    let tasks_open = receipts::check(&tasks.entries, &receipts.entries, &dead_letters.entries)?;
+    let counts = Counts {
+        certificates: certificates.size(),
+        tasks: tasks.tree.size(),
+        receipts: receipts.tree.size(),
+        dead_letters: dead_letters.tree.size(),
+    };
+    let chains = tasks.chains + receipts.chains + dead_letters.chains;
+    let trees = [certificates, tasks.tree, receipts.tree, dead_letters.tree];
+    let trees: Vec<_> = NAMES.into_iter().zip(trees).collect();
+    let kept = kept::check(&options.kept, place, &authority, &trees)?;
+    let recorder = heads.recorder();
+    let (trust, signers) = authority.into_parts();
+    let (workspace, session) = (place.workspace.to_string(), place.session.to_string());
+    Ok(Report { workspace, session, trust, recorder, counts, chains, tasks_open, signers, kept })
+}

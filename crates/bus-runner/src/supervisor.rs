@@ -1,0 +1,210 @@
+//! Watches over one process group: time limit, stop signal, end of the leader, what outlives it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::AsyncWriteExt;
+use tokio::process::ChildStdin;
+use tokio::time::{Instant, sleep_until};
+
+use crate::group::Group;
+use crate::process::ExitKind;
+use crate::stop::StopSignal;
+use crate::telemetry::{self, Usage};
+
+/// The state of a run beside its output.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    group: Group,
+    input: Option<(ChildStdin, Bytes)>,
+    stop: StopSignal,
+    grace: Duration,
+    phase: Phase,
+    ended_by: Option<EndedBy>,
+    leader_ended: bool,
+    stopped: bool,
+    leftovers_killed: bool,
+    usage: Option<Usage>,
+    peak_rss_bytes: Option<u64>,
+    look_at: Instant,
+    look_after: Duration,
+}
+
+/// Where a run stands. The arrows go down only.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// The leader runs, perhaps with a time limit.
+    Running { until: Option<Instant> },
+    /// The time is over and the group has `SIGTERM`; `SIGKILL` comes at `until`.
+    Terminating { until: Instant },
+    /// The group has `SIGKILL`; the leader has not been seen to end yet.
+    Killing,
+    /// The leader has ended; its output may stay open until `until`.
+    Draining { until: Instant },
+    /// What was left of the group has `SIGKILL`; the output ought to end before `until`.
+    Cut { until: Instant },
+    /// Somebody outside the group holds the output open: it is not waited for any longer.
+    Overdue,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum EndedBy {
+    Timeout,
+    Stop,
+}
+
+impl Supervisor {
+    pub(crate) fn new(
+        group: Group,
+        input: Option<(ChildStdin, Bytes)>,
+        stop: StopSignal,
+        (timeout, grace): (Option<Duration>, Duration),
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            group,
+            input,
+            stop,
+            grace,
+            phase: Phase::Running { until: timeout.and_then(|timeout| now.checked_add(timeout)) },
+            ended_by: None,
+            leader_ended: false,
+            stopped: false,
+            leftovers_killed: false,
+            usage: None,
+            peak_rss_bytes: None,
+            look_at: now + LOOK_AFTER_MIN,
+            look_after: LOOK_AFTER_MIN,
+        }
+    }
+
+    /// Waits for the next event of the run and acts on it. Cancel safe.
+    pub(crate) async fn step(&mut self) {
+        let until = self.phase.until();
+        tokio::select! {
+            biased;
+            () = self.stop.given(), if !self.stopped => self.on_stop(),
+            () = self.group.leader_ended(), if !self.leader_ended => self.on_leader_ended(),
+            () = sleep_until(until.unwrap_or(self.look_at)), if until.is_some() => {
+                self.on_deadline();
+            }
+            () = feed(&mut self.input), if self.input.is_some() => {}
+            () = sleep_until(self.look_at), if !self.leader_ended => self.look(),
+            else => std::future::pending().await,
+        }
+    }
+
+    pub(crate) fn leader_has_ended(&self) -> bool {
+        self.leader_ended
+    }
+
+    /// The output is to be taken as far as it is there, and not waited for.
+    pub(crate) fn is_overdue(&self) -> bool {
+        matches!(self.phase, Phase::Overdue)
+    }
+
+    /// The run was stopped and even its sink has had its time.
+    pub(crate) fn sink_is_overdue(&self) -> bool {
+        self.stopped && self.is_overdue()
+    }
+
+    /// Ends the group and returns how the leader ended.
+    pub(crate) async fn finish(self) -> (ExitKind, bool, Option<Usage>) {
+        let status = self.group.wait().await;
+        let exit = match self.ended_by {
+            Some(EndedBy::Timeout) => ExitKind::TimedOut,
+            Some(EndedBy::Stop) => ExitKind::Killed,
+            None => ExitKind::from_status(status),
+        };
+        (exit, self.leftovers_killed, self.usage)
+    }
+
+    fn on_stop(&mut self) {
+        self.stopped = true;
+        self.group.kill();
+        if self.leader_ended {
+            self.phase = Phase::Cut { until: Instant::now() + AFTER_KILL };
+        } else {
+            self.ended_by = self.ended_by.or(Some(EndedBy::Stop));
+            self.phase = Phase::Killing;
+        }
+    }
+
+    fn on_leader_ended(&mut self) {
+        self.leader_ended = true;
+        let peak_rss_bytes = self.peak_rss_bytes;
+        self.usage = telemetry::cpu_times(self.group.id()).map(|(cpu_user, cpu_system)| Usage {
+            cpu_user,
+            cpu_system,
+            peak_rss_bytes,
+        });
+        let now = Instant::now();
+        self.phase = match self.phase {
+            Phase::Running { .. } => Phase::Draining { until: later(now, self.grace) },
+            Phase::Terminating { until } => Phase::Draining { until },
+            _ => Phase::Cut { until: now + AFTER_KILL },
+        };
+    }
+
+    fn on_deadline(&mut self) {
+        let now = Instant::now();
+        self.phase = match self.phase {
+            Phase::Running { .. } => {
+                self.ended_by = Some(EndedBy::Timeout);
+                self.group.terminate();
+                Phase::Terminating { until: later(now, self.grace) }
+            }
+            Phase::Terminating { .. } => {
+                self.group.kill();
+                Phase::Killing
+            }
+            Phase::Draining { .. } => {
+                // A sink may just be slow: only living members are leftovers. Where nobody can
+                // tell, the open output speaks against them.
+                self.leftovers_killed = telemetry::group_is_alive(self.group.id()).unwrap_or(true);
+                self.group.kill();
+                Phase::Cut { until: now + AFTER_KILL }
+            }
+            Phase::Cut { .. } | Phase::Overdue => Phase::Overdue,
+            Phase::Killing => Phase::Killing,
+        };
+    }
+
+    fn look(&mut self) {
+        self.peak_rss_bytes = telemetry::peak_rss_bytes(self.group.id()).or(self.peak_rss_bytes);
+        self.look_at = Instant::now() + self.look_after;
+        self.look_after = (self.look_after * 2).min(LOOK_AFTER_MAX);
+    }
+}
+
+impl Phase {
+    fn until(self) -> Option<Instant> {
+        match self {
+            Self::Running { until } => until,
+            Self::Terminating { until } | Self::Draining { until } | Self::Cut { until } => {
+                Some(until)
+            }
+            Self::Killing | Self::Overdue => None,
+        }
+    }
+}
+
+/// Writes some of the input; closes it at the end, and when nobody reads it. Cancel safe.
+async fn feed(input: &mut Option<(ChildStdin, Bytes)>) {
+    let Some((stdin, rest)) = input else { return };
+    let written = stdin.write_buf(rest).await;
+    if written.is_err() || rest.is_empty() {
+        *input = None; // a command that does not read its input is no failure of ours
+    }
+}
+
+/// `now + wait`, and a very long time where that is out of range.
+fn later(now: Instant, wait: Duration) -> Instant {
+    now.checked_add(wait).unwrap_or(now + Duration::from_secs(365 * 86_400))
+}
+
+/// How long the output of a killed group may take to end.
+const AFTER_KILL: Duration = Duration::from_secs(1);
+
+const LOOK_AFTER_MIN: Duration = Duration::from_millis(10);
+const LOOK_AFTER_MAX: Duration = Duration::from_millis(500);

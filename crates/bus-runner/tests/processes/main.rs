@@ -1,0 +1,8 @@
+//! Runs real processes and looks at what is left of them.
+#![cfg(test)]
+#![cfg(target_os = "linux")]
+
+mod ending;
+mod environment;
+mod output;
+mod support;

@@ -1,0 +1,236 @@
+//! The roles of agents and the policy that each of them needs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    AclPolicy, Address, AddressKind, AgentId, BucketName, Filter, RoleName, SessionId,
+    SubjectError, WorkspaceId, address::ROOT,
+};
+
+/// What an agent is for; it decides what the agent may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Takes tasks of its role and reports on its own session.
+    Worker,
+    /// Hands out tasks, steers agents, and sees events, receipts and dead letters.
+    Orchestrator,
+    /// Watches live events, nothing else.
+    Observer,
+    /// An orchestrator that also runs the place: dead letters, conditions, calls, approvals.
+    Operator,
+    /// Reads evidence and publishes nothing.
+    Auditor,
+    /// Sweeps up: dead letters for any agent, claim marks, conditions.
+    Keeper,
+    /// A view: sees only what its declaration adds.
+    View,
+}
+
+/// Whose policy is made: the ids that stand in its rules.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AclScope {
+    /// The workspace; no rule reaches beyond it.
+    pub workspace: WorkspaceId,
+    /// The agent.
+    pub agent: AgentId,
+    /// The session it works for; `None` stands for any, which only verifiers want.
+    pub session: Option<SessionId>,
+    /// The role whose tasks it takes; `None` stands for any, which only verifiers want.
+    pub role_name: Option<RoleName>,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Self; 7] = [
+        Self::Worker,
+        Self::Orchestrator,
+        Self::Observer,
+        Self::Operator,
+        Self::Auditor,
+        Self::Keeper,
+        Self::View,
+    ];
+
+    /// The lower-case name of the role.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Orchestrator => "orchestrator",
+            Self::Observer => "observer",
+            Self::Operator => "operator",
+            Self::Auditor => "auditor",
+            Self::Keeper => "keeper",
+            Self::View => "view",
+        }
+    }
+}
+
+impl AclPolicy {
+    /// The policy of an agent in a role. Every role may read its own reply inbox,
+    /// `_INBOX.<agent>.>`.
+    #[must_use]
+    pub fn for_role(role: Role, scope: &AclScope) -> Self {
+        let mut policy = match role {
+            Role::Worker => worker(scope),
+            Role::Orchestrator => orchestrator(scope),
+            Role::Observer => observer(scope),
+            Role::Operator => Self::union([orchestrator(scope), operator(scope)]),
+            Role::Auditor => auditor(scope),
+            Role::Keeper => keeper(scope),
+            Role::View => Self::default(),
+        };
+        policy.subscribe.allow.push(reply_inbox(&scope.agent));
+        policy
+    }
+
+    /// The policy of a worker (S0.70 to S0.73): it publishes its own session's events, receipts
+    /// and approval requests (D9), its own dead letters and claim marks; it takes the tasks of its
+    /// role and reads its own mailbox. It can never publish a task nor read an approval.
+    #[must_use]
+    pub fn for_worker(
+        workspace: WorkspaceId,
+        session: SessionId,
+        agent: AgentId,
+        role_name: RoleName,
+    ) -> Self {
+        let (session, role_name) = (Some(session), Some(role_name));
+        Self::for_role(Role::Worker, &AclScope { workspace, agent, session, role_name })
+    }
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Role {
+    type Err = SubjectError;
+
+    fn from_str(text: &str) -> Result<Self, SubjectError> {
+        let role = Self::ALL.into_iter().find(|role| role.as_str() == text);
+        role.ok_or_else(|| SubjectError::UnknownRole { role: text.into(), expected: ROLES })
+    }
+}
+
+fn worker(scope: &AclScope) -> AclPolicy {
+    let mut policy = AclPolicy::default();
+    policy.publish.allow = vec![
+        session_events(scope),
+        of_session(AddressKind::Receipt, scope),
+        of_session(AddressKind::Approval, scope),
+        own(AddressKind::DeadLetter, scope),
+        claims(scope),
+    ];
+    policy.publish.deny = vec![below("work", scope)];
+    policy.subscribe.allow = vec![
+        own(AddressKind::Inbox, scope),
+        of_role(AddressKind::Task, scope),
+        // The workers of a session share one chain of receipts; whoever loses the race for its
+        // head reads the new head (D5).
+        of_session(AddressKind::Receipt, scope),
+        claims(scope),
+    ];
+    policy.subscribe.deny = vec![below("approvals", scope)];
+    policy
+}
+
+fn orchestrator(scope: &AclScope) -> AclPolicy {
+    let mut policy = AclPolicy::default();
+    policy.publish.allow = vec![any(AddressKind::Task, scope), any(AddressKind::Inbox, scope)];
+    policy.subscribe.allow = vec![
+        own(AddressKind::Inbox, scope),
+        Address::filter_events(&scope.workspace),
+        any(AddressKind::Receipt, scope),
+        any(AddressKind::DeadLetter, scope),
+    ];
+    policy
+}
+
+fn observer(scope: &AclScope) -> AclPolicy {
+    let mut policy = AclPolicy::default();
+    policy.subscribe.allow = vec![Address::filter_events(&scope.workspace)];
+    policy
+}
+
+/// What an operator may beyond an orchestrator. Verdicts go to the askers' mailboxes, which an
+/// orchestrator may already write to.
+fn operator(scope: &AclScope) -> AclPolicy {
+    let mut policy = AclPolicy::default();
+    policy.publish.allow = vec![
+        any(AddressKind::DeadLetter, scope),
+        any(AddressKind::Condition, scope),
+        any(AddressKind::Call, scope),
+    ];
+    policy.subscribe.allow =
+        vec![any(AddressKind::Approval, scope), any(AddressKind::Condition, scope)];
+    policy
+}
+
+fn auditor(scope: &AclScope) -> AclPolicy {
+    let mut policy = AclPolicy::default();
+    policy.subscribe.allow = vec![
+        any(AddressKind::Receipt, scope),
+        any(AddressKind::Approval, scope),
+        any(AddressKind::DeadLetter, scope),
+        Address::filter_events(&scope.workspace),
+    ];
+    policy
+}
+
+fn keeper(scope: &AclScope) -> AclPolicy {
+    let mut policy = AclPolicy::default();
+    policy.publish.allow = vec![
+        any(AddressKind::DeadLetter, scope),
+        any(AddressKind::Condition, scope),
+        claims(scope),
+    ];
+    policy.subscribe.allow = vec![
+        // A stuck task can only be diverted by reading it from its queue.
+        any(AddressKind::Task, scope),
+        any(AddressKind::Condition, scope),
+        claims(scope),
+    ];
+    policy
+}
+
+fn any(kind: AddressKind, scope: &AclScope) -> Filter {
+    kind.filter(Some(&scope.workspace))
+}
+
+fn own(kind: AddressKind, scope: &AclScope) -> Filter {
+    kind.filter_of(Some(&scope.workspace), Some(scope.agent.as_str()))
+}
+
+fn of_session(kind: AddressKind, scope: &AclScope) -> Filter {
+    kind.filter_of(Some(&scope.workspace), scope.session.as_ref().map(SessionId::as_str))
+}
+
+fn of_role(kind: AddressKind, scope: &AclScope) -> Filter {
+    kind.filter_of(Some(&scope.workspace), scope.role_name.as_ref().map(RoleName::as_str))
+}
+
+fn session_events(scope: &AclScope) -> Filter {
+    let session = scope.session.as_ref().map_or("*", SessionId::as_str);
+    Filter::trusted(format!("{ROOT}.events.{}.{session}.>", scope.workspace))
+}
+
+fn below(word: &str, scope: &AclScope) -> Filter {
+    Filter::trusted(format!("{ROOT}.{word}.{}.>", scope.workspace))
+}
+
+/// The bucket of claim marks; on NATS a write is a publish to `$KV.<bucket>.<key>`.
+fn claims(scope: &AclScope) -> Filter {
+    BucketName::claims(&scope.workspace).flat_keys()
+}
+
+fn reply_inbox(agent: &AgentId) -> Filter {
+    Filter::trusted(format!("_INBOX.{agent}.>"))
+}
+
+const ROLES: &str = "worker, orchestrator, observer, operator, auditor, keeper, view";
+
+#[cfg(test)]
+mod tests;

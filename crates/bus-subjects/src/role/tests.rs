@@ -1,0 +1,140 @@
+//! What each role may do, and what no role may do.
+
+use crate::{AclPolicy, AclScope, Action, Address, AddressKind, Filter, Role, WorkspaceId};
+
+#[test]
+fn the_policies_of_all_roles_are_as_listed() {
+    let listed: String = Role::ALL
+        .iter()
+        .map(|role| format!("[{role}]\n{}", AclPolicy::for_role(*role, &scope())))
+        .collect();
+    assert_eq!(listed, LISTED);
+}
+
+#[test]
+fn a_role_is_written_and_read_by_its_lower_case_name() {
+    for role in Role::ALL {
+        assert_eq!(role.as_str().parse(), Ok(role));
+        let json = serde_json::to_string(&role).unwrap();
+        assert_eq!(json, format!("\"{role}\""));
+        assert_eq!(serde_json::from_str::<Role>(&json).unwrap(), role);
+    }
+    let refused = "Worker".parse::<Role>().unwrap_err().to_string();
+    assert_eq!(refused, format!("\"Worker\" is not a role: expected one of {}", super::ROLES));
+}
+
+#[test]
+fn no_role_reaches_another_workspace() {
+    for other in ["w2", "w", "w10"] {
+        let other = Address::filter_workspace(&WorkspaceId::parse(other).unwrap());
+        for role in Role::ALL {
+            for rule in AclPolicy::for_role(role, &scope()).rules() {
+                assert!(!rule.filter.overlaps(&other), "{role}: {rule}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_role_reads_another_agents_mailbox_keys_or_replies() {
+    for role in Role::ALL {
+        let policy = AclPolicy::for_role(role, &scope());
+        for asked in ["vak.agent.w1.a2.inbox", "vak.agent.w1.*.inbox", "vak.keys.w1.a2.grant"] {
+            assert!(!policy.can_subscribe(&Filter::parse(asked).unwrap()), "{role}: {asked}");
+        }
+        assert!(!policy.can_subscribe(&Filter::parse("_INBOX.a2.>").unwrap()), "{role}");
+        assert!(policy.can_subscribe(&Filter::parse("_INBOX.a1.>").unwrap()), "{role}");
+    }
+}
+
+#[test]
+fn observers_auditors_and_views_publish_nothing() {
+    for role in [Role::Observer, Role::Auditor, Role::View] {
+        let policy = AclPolicy::for_role(role, &scope());
+        assert!(policy.rules().all(|rule| rule.action == Action::Subscribe), "{role}");
+    }
+}
+
+#[test]
+fn a_worker_that_is_an_orchestrator_as_well_still_forges_no_task() {
+    let policies = [Role::Orchestrator, Role::Worker].map(|r| AclPolicy::for_role(r, &scope()));
+    let both = AclPolicy::union(policies);
+    assert!(!both.can_publish_filter(&Filter::parse("vak.work.w1.coder.task").unwrap()));
+    assert!(both.can_publish_filter(&Filter::parse("vak.agent.w1.a2.inbox").unwrap()));
+}
+
+#[test]
+fn a_scope_without_session_and_role_stands_for_any() {
+    let scope = AclScope { session: None, role_name: None, ..scope() };
+    let policy = AclPolicy::for_role(Role::Worker, &scope);
+    for session in ["s1", "s2"] {
+        let text = format!("vak.receipts.w1.{session}.completed");
+        assert!(policy.can_publish_filter(&Filter::parse(&text).unwrap()), "{text}");
+    }
+    assert!(policy.can_subscribe(&AddressKind::Task.filter(Some(&scope.workspace))));
+}
+
+fn scope() -> AclScope {
+    AclScope {
+        workspace: "w1".parse().unwrap(),
+        agent: "a1".parse().unwrap(),
+        session: Some("s1".parse().unwrap()),
+        role_name: Some("coder".parse().unwrap()),
+    }
+}
+
+const LISTED: &str = "\
+[worker]
+deny publish vak.work.w1.>
+allow publish vak.events.w1.s1.>
+allow publish vak.receipts.w1.s1.completed
+allow publish vak.approvals.w1.s1.request
+allow publish vak.dlq.w1.a1.failed
+allow publish $KV.VAK_CLAIMS_w1.*
+deny subscribe vak.approvals.w1.>
+allow subscribe vak.agent.w1.a1.inbox
+allow subscribe vak.work.w1.coder.task
+allow subscribe vak.receipts.w1.s1.completed
+allow subscribe $KV.VAK_CLAIMS_w1.*
+allow subscribe _INBOX.a1.>
+[orchestrator]
+allow publish vak.work.w1.*.task
+allow publish vak.agent.w1.*.inbox
+allow subscribe vak.agent.w1.a1.inbox
+allow subscribe vak.events.w1.>
+allow subscribe vak.receipts.w1.*.completed
+allow subscribe vak.dlq.w1.*.failed
+allow subscribe _INBOX.a1.>
+[observer]
+allow subscribe vak.events.w1.>
+allow subscribe _INBOX.a1.>
+[operator]
+allow publish vak.work.w1.*.task
+allow publish vak.agent.w1.*.inbox
+allow publish vak.dlq.w1.*.failed
+allow publish vak.conditions.w1.*.*
+allow publish vak.call.w1.*.*
+allow subscribe vak.agent.w1.a1.inbox
+allow subscribe vak.events.w1.>
+allow subscribe vak.receipts.w1.*.completed
+allow subscribe vak.dlq.w1.*.failed
+allow subscribe vak.approvals.w1.*.request
+allow subscribe vak.conditions.w1.*.*
+allow subscribe _INBOX.a1.>
+[auditor]
+allow subscribe vak.receipts.w1.*.completed
+allow subscribe vak.approvals.w1.*.request
+allow subscribe vak.dlq.w1.*.failed
+allow subscribe vak.events.w1.>
+allow subscribe _INBOX.a1.>
+[keeper]
+allow publish vak.dlq.w1.*.failed
+allow publish vak.conditions.w1.*.*
+allow publish $KV.VAK_CLAIMS_w1.*
+allow subscribe vak.work.w1.*.task
+allow subscribe vak.conditions.w1.*.*
+allow subscribe $KV.VAK_CLAIMS_w1.*
+allow subscribe _INBOX.a1.>
+[view]
+allow subscribe _INBOX.a1.>
+";

@@ -1,0 +1,88 @@
+//! A concrete subject: where a frame is published.
+
+use std::sync::Arc;
+
+use crate::SubjectError;
+
+/// A concrete NATS subject: levels between dots, no wildcards, white space or control characters.
+///
+/// Cloning shares the text. At most [`Subject::BYTES_MAX`] bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Subject(Arc<str>);
+
+impl Subject {
+    /// The longest subject, in bytes.
+    pub const BYTES_MAX: usize = 1024;
+
+    /// Checks `text` as a concrete subject.
+    ///
+    /// # Errors
+    /// A [`SubjectError`] with the field `subject` and the reason.
+    pub fn parse(text: &str) -> Result<Self, SubjectError> {
+        check("subject", text)?;
+        for level in text.split('.') {
+            if level == "*" || level == ">" {
+                let wildcard = if level == "*" { '*' } else { '>' };
+                return Err(SubjectError::Wildcard { field: "subject", wildcard });
+            }
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// Takes a text that was put together from checked parts.
+    pub(crate) fn trusted(text: String) -> Self {
+        debug_assert!(Self::parse(&text).is_ok(), "not a subject: {text}");
+        Self(text.into())
+    }
+
+    /// The text of the subject.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The levels between the dots; at least one, none empty.
+    pub fn levels(&self) -> std::str::Split<'_, char> {
+        self.0.split('.')
+    }
+}
+
+impl std::fmt::Debug for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Subject({})", self.0)
+    }
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::str::FromStr for Subject {
+    type Err = SubjectError;
+
+    fn from_str(text: &str) -> Result<Self, SubjectError> {
+        Self::parse(text)
+    }
+}
+
+/// What subjects and filters have in common: length, characters, no empty level.
+pub(crate) fn check(field: &'static str, text: &str) -> Result<(), SubjectError> {
+    if text.is_empty() {
+        return Err(SubjectError::Empty { field });
+    }
+    if text.len() > Subject::BYTES_MAX {
+        let (bytes, bytes_max) = (text.len(), Subject::BYTES_MAX);
+        return Err(SubjectError::TooLong { field, bytes, bytes_max });
+    }
+    let bad = text.char_indices().find(|(_, c)| c.is_whitespace() || c.is_control());
+    if let Some((at, character)) = bad {
+        let expected = "no white space and no control characters";
+        return Err(SubjectError::Character { field, character, at, expected });
+    }
+    if text.split('.').any(str::is_empty) {
+        return Err(SubjectError::EmptyLevel { field });
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! The tests that the specification names.
+
+mod tests;

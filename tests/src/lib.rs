@@ -1,0 +1,1 @@
+//! Stories live in the test targets of this package.

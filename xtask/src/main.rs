@@ -1,0 +1,90 @@
+//! The project's own tasks: `cargo xtask help` lists them.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "talking to the developer on the terminal is what this program is for"
+)]
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use args::{Args, UsageError};
+use repo::Repo;
+
+mod args;
+mod bench;
+mod conformance;
+mod layers;
+mod readme;
+mod repo;
+mod scratch;
+mod steps;
+mod suite;
+mod tidy;
+
+fn main() -> ExitCode {
+    match dispatch(Args::new(std::env::args().skip(1))) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// Runs the named task; `false` means that it ran and found something wrong.
+fn dispatch(mut args: Args) -> Result<bool> {
+    let Some(task) = args.word() else {
+        print!("{HELP}");
+        return Ok(true);
+    };
+    match task.as_str() {
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(true)
+        }
+        "check" => plain(args, suite::check),
+        "test" => plain(args, suite::test),
+        "tidy" => plain(args, tidy::run),
+        "layers" => plain(args, layers::run),
+        "readme" => plain(args, readme::run),
+        "conformance" => {
+            let options = conformance::Options::parse(args)?;
+            conformance::run(&Repo::find()?, &options)
+        }
+        "bench" => {
+            let options = bench::Options::parse(args)?;
+            bench::run(&Repo::find()?, &options)
+        }
+        other => {
+            Err(UsageError::new(format!("no task is called `{other}`; see `cargo xtask help`")))
+        }
+    }
+}
+
+/// Runs a task that takes no options.
+fn plain(args: Args, task: fn(&Repo) -> Result<bool>) -> Result<bool> {
+    args.end()?;
+    task(&Repo::find()?)
+}
+
+const HELP: &str = "\
+The project's own tasks. Run from anywhere in the repository.
+
+  cargo xtask check         the quick part: format, tidy, layers, clippy
+  cargo xtask test          everything CI runs: check, docs, all tests, conformance, README, deny
+  cargo xtask tidy          house rules: `path:line: rule: text` for each violation
+  cargo xtask layers        which crate may use which, held against `cargo metadata`
+  cargo xtask readme        runs the README's `sh` blocks as written, in a fresh clone
+
+  cargo xtask conformance [--engine NAME]... [--json] [FILTER]
+                            every promise of the bus on every engine; FILTER is part of a case name;
+                            cases that do not apply are compared with tests/conformance.lock
+  cargo xtask bench [--json] [--workers N] [FILTER]
+                            our figures beside the raw ones of the same run, against their goals;
+                            wall times: let nothing else run meanwhile
+
+Exit codes: 0 all well, 1 something is wrong, 2 wrong usage.
+";
