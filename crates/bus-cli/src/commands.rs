@@ -8,13 +8,12 @@ mod workspace;
 use crate::{
     args::{Cli, Command},
     error::{CliError, Exit},
-    print, swarm,
+    swarm,
 };
 
 /// Runs what the command line asks for.
 pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
     let Cli { command, global } = cli;
-    print::set_color(global.color.into());
     match command {
         Command::Swarm(args) => swarm::run(args, &global),
         Command::Verify(args) => verify::run(&args, &global),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use etcetera::BaseStrategy;
-use rustix::fs::OFlags;
+use rustix::{fs::OFlags, io::Errno};
 use zeroize::Zeroizing;
 
 use crate::error::{CliError, Exit};
@@ -19,6 +19,9 @@ pub(crate) struct Home(PathBuf);
 
 /// The largest private file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// What to do about a data home that cannot be written.
+const ELSEWHERE: &str = "name a directory of yours with --data-dir or VAKBUS_DATA_DIR";
 
 impl Home {
     /// The data home given, or the platform's. Nothing is created or checked yet.
@@ -49,7 +52,7 @@ impl Home {
             .recursive(true)
             .mode(0o700)
             .create(&self.0)
-            .map_err(|error| failed("create", &self.0, &error))?;
+            .map_err(|error| failed("create", &self.0, &error).next(ELSEWHERE))?;
         self.check()
     }
 
@@ -84,7 +87,7 @@ impl Home {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         };
-        write().map_err(|error| failed("write", &path, &error))
+        write().map_err(|error| failed("write", &path, &error).next(ELSEWHERE))
     }
 
     /// Reads the private file `name`; refuses a symlink, a foreign owner, and any permission for
@@ -123,14 +126,17 @@ impl Home {
 }
 
 fn open_private(path: &Path) -> Result<File, CliError> {
-    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits()).unwrap_or_default();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .map_err(|error| failed("read", path, &error))?;
-    let meta = file.metadata().map_err(|error| failed("read", path, &error))?;
+    // Without NONBLOCK a pipe in the file's place would be waited for.
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let shown = path.display();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => CliError::new(Exit::Failed, format!("{shown} is a symlink"))
+            .next("put the file itself there: others may change what a link leads to"),
+        _ => failed("read", path, &error),
+    })?;
+    let meta = file.metadata().map_err(|error| failed("read", path, &error))?;
     if !meta.is_file() {
         return Err(CliError::new(Exit::Failed, format!("{shown} is not a regular file")));
     }

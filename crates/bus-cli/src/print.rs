@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use anstream::ColorChoice;
 
+use crate::error::{CliError, Exit};
+
 /// Writes `line` and a line break to stdout.
 ///
 /// # Errors
@@ -15,15 +17,27 @@ pub(crate) fn data(line: &str) -> io::Result<()> {
 }
 
 /// Writes one JSON object as a line to stdout; a reader that went away is fine.
-pub(crate) fn json(value: &serde_json::Value) {
-    // There is nobody to tell when stdout is gone.
-    let _gone = data(&value.to_string());
+///
+/// # Errors
+/// When it cannot be written for another reason: a full disk must not look like an empty listing.
+pub(crate) fn json(value: &serde_json::Value) -> Result<(), CliError> {
+    line(&value.to_string())
 }
 
 /// Writes `line` to stdout; a reader that went away is fine.
-pub(crate) fn line(line: &str) {
-    // There is nobody to tell when stdout is gone.
-    let _gone = data(line);
+///
+/// # Errors
+/// As [`json`].
+pub(crate) fn line(line: &str) -> Result<(), CliError> {
+    match data(line) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// The failure to tell when stdout does not take its data.
+pub(crate) fn unwritten(error: &io::Error) -> CliError {
+    CliError::new(Exit::Failed, format!("cannot write to stdout: {error}"))
 }
 
 /// Writes `text` and a line break to stderr.
@@ -35,4 +49,19 @@ pub(crate) fn talk(text: &str) {
 /// Fixes when colours are used.
 pub(crate) fn set_color(choice: ColorChoice) {
     choice.write_global();
+}
+
+/// A stranger's text on one line, without what could steer a terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_steer_a_terminal_is_not_shown() {
+        assert_eq!(harmless("ä\u{1b}[2Jb\nc\u{9b}d"), "ä [2Jb c d");
+    }
 }

@@ -1,13 +1,16 @@
 //! `vakbus swarm`: tasks in, a fleet of workers on the embedded engine, evidence and a summary out.
 
+mod dead_letters;
 mod evidence;
 mod feeder;
+mod files;
 mod fleet;
 mod ledger;
 mod observer;
 mod plan;
 mod progress;
 mod show;
+mod signals;
 mod summary;
 
 use std::{sync::Arc, time::Duration};
@@ -16,13 +19,13 @@ use bus_core::Stop;
 use tokio::task::JoinSet;
 
 use self::{
-    fleet::Fleet, ledger::Ledger, observer::Seen, plan::Plan, progress::Progress, summary::Summary,
+    fleet::Fleet, ledger::Ledger, observer::Seen, plan::Plan, progress::Progress, signals::Signals,
+    summary::Summary,
 };
 use crate::{
     args::{Global, SwarmArgs},
     error::{CliError, Exit},
     home::Home,
-    print,
     workspace::Workspace,
 };
 
@@ -31,31 +34,34 @@ pub(crate) fn run(args: SwarmArgs, global: &Global) -> Result<Exit, CliError> {
     let plan = Plan::new(args)?;
     let home = Home::locate(global.data_dir.as_deref())?;
     let workspace = Workspace::open_or_new(&home, &global.workspace)?;
+    plan.make_evidence_dir()?;
+    files::allow(plan.workers)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| CliError::new(Exit::Failed, format!("cannot start: {error}")))?;
     let summary = runtime.block_on(drive(plan, &workspace, global))?;
-    summary.print(global.json);
+    summary.print(global.json)?;
     Ok(summary.exit())
 }
 
 /// The whole run on one engine: fleet up, tasks in, results out, evidence, fleet down.
 async fn drive(plan: Plan, workspace: &Workspace, global: &Global) -> Result<Summary, CliError> {
+    let mut signals = Signals::new();
     let plan = Arc::new(plan);
     let fleet = Fleet::start(workspace, &plan).await?;
     let began = fleet.clock.now();
     let ledger = Arc::new(Ledger::new(plan.tasks.len()));
     let stop = Stop::default();
     let observer = tokio_spawn(observer::watch(fleet.hear().await?, plan.follow));
-    let progress = Progress::start(&ledger, global);
+    let progress = Progress::start(&ledger, plan.follow, global);
     let mut workers = start_workers(&fleet, &plan, &ledger, &stop);
     let source = fleet.orchestrator.clone();
     let fed = feeder::feed(source, Arc::clone(&plan), Arc::clone(&ledger), stop.drain.clone());
     let feeder = tokio_spawn(fed);
 
-    wait(&ledger, &stop, &mut workers).await;
+    wait(&ledger, &stop, &mut workers, (&mut signals, &progress)).await;
     let fed = join(feeder).await?;
     progress.finish();
     let seconds = fleet.clock.now().since(began).as_secs_f64();
@@ -72,7 +78,7 @@ async fn drive(plan: Plan, workspace: &Workspace, global: &Global) -> Result<Sum
             Err(error) => ledger.fail(error.to_string()),
         }
     }
-    Ok(Summary::new(&fleet, &ledger, (&fed, &seen, &stored), bundle, seconds))
+    Ok(Summary::new((&fleet, &plan), &ledger, (&fed, &seen, &stored), bundle, seconds))
 }
 
 fn start_workers(
@@ -95,20 +101,24 @@ fn start_workers(
 }
 
 /// Waits until every task is settled, the user says stop, or no worker is left.
-async fn wait(ledger: &Ledger, stop: &Stop, workers: &mut JoinSet<()>) {
-    let mut signals = Signals::new();
+async fn wait(
+    ledger: &Ledger,
+    stop: &Stop,
+    workers: &mut JoinSet<()>,
+    (signals, progress): (&mut Signals, &Progress),
+) {
     loop {
         tokio::select! {
             biased;
             () = ledger.settled(), if !stop.drain.is_cancelled() => stop.drain.cancel(),
             () = signals.next() => {
                 if stop.drain.is_cancelled() {
-                    print::talk("stopping now: running commands are killed");
+                    progress.say("stopping now: running commands are killed");
                     stop.now.cancel();
                 } else {
                     ledger.interrupt();
                     stop.drain.cancel();
-                    print::talk("finishing what runs; Ctrl-C again stops now");
+                    progress.say("finishing what runs; Ctrl-C again stops now");
                 }
             }
             ended = workers.join_next() => match ended {
@@ -119,33 +129,6 @@ async fn wait(ledger: &Ledger, stop: &Stop, workers: &mut JoinSet<()>) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => ledger.fail(format!("a worker broke: {error}")),
             },
-        }
-    }
-}
-
-/// Ctrl-C and SIGTERM.
-struct Signals(Option<tokio::signal::unix::Signal>);
-
-impl Signals {
-    fn new() -> Self {
-        use tokio::signal::unix::{SignalKind, signal};
-        Self(signal(SignalKind::terminate()).ok())
-    }
-
-    async fn next(&mut self) {
-        let terminate = async {
-            match &mut self.0 {
-                Some(signal) => signal.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            result = tokio::signal::ctrl_c() => {
-                if result.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-            _ = terminate => {}
         }
     }
 }

@@ -44,7 +44,9 @@ impl Workspace {
         let dir = Self::dir(home, name);
         if dir.exists() {
             let what = format!("workspace {name} exists already");
-            return Err(CliError::usage(what).next("vakbus workspace show"));
+            return Err(
+                CliError::usage(what).next(format!("vakbus workspace show --workspace {name}"))
+            );
         }
         let entropy = SystemEntropy::new();
         home.create()?;
@@ -115,7 +117,8 @@ impl Workspace {
     pub(crate) fn keyring(&self) -> Result<Keyring, CliError> {
         let secret = match std::env::var_os(SECRET_VARIABLE) {
             Some(value) => WorkspaceSecret::from_env_text(value).map_err(|error| {
-                CliError::new(Exit::Failed, format!("{SECRET_VARIABLE}: {error}"))
+                CliError::usage(format!("{SECRET_VARIABLE}: {error}"))
+                    .next("unset it to use the secret of the data directory")
             })?,
             None => WorkspaceSecret::from_text(&self.dir.read("secret")?)?,
         };
@@ -148,7 +151,8 @@ impl Workspace {
         let file = format!("{agent}.creds");
         if agents.below(&file).exists() {
             let what = format!("agent {agent} exists already in workspace {}", self.name);
-            return Err(CliError::usage(what).next("vakbus agent ls"));
+            let next = format!("vakbus agent ls --workspace {}", self.name);
+            return Err(CliError::usage(what).next(next));
         }
         let identity = self.issue(agent, roles, valid_for)?;
         let certificate = identity.certificate().clone();

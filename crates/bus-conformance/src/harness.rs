@@ -33,7 +33,7 @@ pub trait Harness: Send + Sync + 'static {
     /// single thread under tokio's stopped clock.
     fn virtual_time(&self) -> bool;
 
-    /// Lets `by` pass: [`advance`] under virtual time, a sleep otherwise.
+    /// Lets `by` pass: [`advance`] under virtual time, [`wait_out`] otherwise.
     fn elapse(&self, by: Duration) -> BoxFuture<'_, ()>;
 }
 
@@ -44,6 +44,11 @@ pub trait Harness: Send + Sync + 'static {
 pub async fn advance(by: Duration) {
     tokio::time::advance(by).await;
     yield_often().await;
+}
+
+/// Lets `by` pass on an engine with a clock of its own.
+pub async fn wait_out(by: Duration) {
+    tokio::time::sleep(by).await;
 }
 
 /// Gives every other task of a single-threaded runtime the time to come to rest.

@@ -10,6 +10,6 @@ mod report;
 mod suite;
 mod trial;
 
-pub use harness::{Harness, advance};
+pub use harness::{Harness, advance, wait_out};
 pub use report::{CaseOutcome, CaseReport};
 pub use suite::{Suite, case_names, run};

@@ -59,3 +59,33 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(outcome: CaseOutcome) -> String {
+        CaseReport { engine: "mem", case: "it_holds", outcome }.to_json()
+    }
+
+    #[test]
+    fn a_passed_case_has_no_reason() {
+        let expected = r#"{"engine":"mem","case":"it_holds","outcome":"passed"}"#;
+        assert_eq!(json(CaseOutcome::Passed), expected);
+    }
+
+    #[test]
+    fn a_failed_case_says_why_on_one_line() {
+        let reason = "expected \"a\",\ngot \"b\"".to_owned();
+        let line = json(CaseOutcome::Failed { reason });
+        let expected = r#""outcome":"failed","reason":"expected \"a\",\ngot \"b\""}"#;
+        assert!(line.ends_with(expected), "{line}");
+        assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn a_case_that_does_not_apply_says_why() {
+        let line = json(CaseOutcome::NotApplicable { reason: "memory".to_owned() });
+        assert!(line.ends_with(r#""outcome":"not_applicable","reason":"memory"}"#), "{line}");
+    }
+}

@@ -67,20 +67,22 @@ impl Suite {
     /// Success means that no case failed.
     #[must_use]
     pub fn run(&self) -> ExitCode {
-        let arguments = Arguments::from_args();
+        let mut arguments = Arguments::from_args();
+        let threads = *arguments.test_threads.get_or_insert_with(|| self.threads());
         let wants_json = std::env::var(Self::JSON_VARIABLE).is_ok_and(|value| value == "1");
         if !wants_json || arguments.list {
             return libtest_mimic::run(&arguments, self.trials()).exit_code();
         }
         let names = self.trials().into_iter().filter(|trial| !arguments.is_filtered_out(trial));
         let names: Vec<_> = names.map(|trial| trial.name().to_owned()).collect();
-        let reports = self.reports(|name| names.iter().any(|wanted| wanted == name), print_line);
+        let wants = |name: &str| names.iter().any(|wanted| wanted == name);
+        let reports = self.reports(threads, wants, print_line);
         ExitCode::from(u8::from(reports.iter().any(CaseReport::is_failure)))
     }
 
     /// Runs the cases whose names `wants`, and returns what became of each in the suite's order.
     pub fn outcomes(&self, wants: impl Fn(&str) -> bool) -> Vec<CaseReport> {
-        self.reports(wants, |_| ())
+        self.reports(self.threads(), wants, |_| ())
     }
 
     fn trials(&self) -> Vec<MimicTrial> {
@@ -95,14 +97,21 @@ impl Suite {
         all().enumerate().map(trial).collect()
     }
 
-    /// As many threads as the machine has take the wanted cases from one list.
+    /// As many as the machine has; more when the cases mostly wait for time to pass.
+    fn threads(&self) -> usize {
+        const WHERE_TIME_IS_REAL: usize = 8;
+        let machine = thread::available_parallelism().map_or(1, usize::from);
+        if (self.0.make)().virtual_time() { machine } else { machine.max(WHERE_TIME_IS_REAL) }
+    }
+
+    /// Lets `threads` threads take the wanted cases from one list.
     fn reports(
         &self,
+        threads: usize,
         wants: impl Fn(&str) -> bool,
         tell: impl Fn(&CaseReport) + Sync,
     ) -> Vec<CaseReport> {
         let wanted: Vec<_> = all().enumerate().filter(|(_, case)| wants(case.name)).collect();
-        let threads = thread::available_parallelism().map_or(1, usize::from);
         let (left, done) = (Mutex::new(wanted.into_iter()), Mutex::new(Vec::new()));
         let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
         let work = || {
@@ -113,7 +122,7 @@ impl Suite {
             }
         };
         thread::scope(|scope| {
-            for _ in 0..threads {
+            for _ in 0..threads.max(1) {
                 scope.spawn(work);
             }
         });

@@ -18,6 +18,22 @@ pub struct ClaimMark {
     pub worker: String,
     /// When, in canonical form.
     pub claimed: String,
+    /// Set when the task was given up and its dead letter could not be stored yet: whoever gets
+    /// it next stores the letter and does not run the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_up: Option<GivenUp>,
+}
+
+/// The verdict on a task whose dead letter could not be stored yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GivenUp {
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// The worker that made the last one, if one is known.
+    pub worker: Option<String>,
+    /// Why it was given up; at most 4,096 bytes.
+    pub reason: String,
 }
 
 impl Endpoint {

@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 pub use self::feed::{EventFeed, Incoming};
 use crate::{
-    BusMetrics, Clock, ConsumerSpec, Deliveries, Engine, Error, Frame, Identity, Overflow, Receipt,
-    Result, Roster, Seq, guarded::denied,
+    BusMetrics, Clock, ConsumerSpec, Deliveries, Engine, Error, Frame, Identity, Lag, Overflow,
+    Receipt, Result, Roster, Seq, guarded::denied,
 };
 
 /// An agent on the bus: turns drafts into sealed, chained, signed envelopes and back.
@@ -183,6 +183,16 @@ impl Endpoint {
     /// Those of [`crate::Bus::replay`].
     pub async fn replay(&self, stream: StreamName) -> Result<crate::Replay> {
         self.engine().replay(stream, Seq(1)).await
+    }
+
+    /// How much work waits in `stream`; notes it as the metrics' `active_queue_lag` on the way.
+    ///
+    /// # Errors
+    /// Those of [`crate::Bus::lag`]; the metrics keep the last answer.
+    pub async fn queue_lag(&self, stream: StreamName) -> Result<Lag> {
+        let lag = self.engine().lag(stream).await?;
+        self.metrics().lag(lag.pending.saturating_add(lag.in_flight));
+        Ok(lag)
     }
 
     pub(crate) fn engine(&self) -> &Arc<dyn Engine> {

@@ -22,7 +22,7 @@ mod worker;
 
 pub use bucket::{Buckets, Entry, ExpectRevision, Revision};
 pub use bus::{BoxFuture, Bus};
-pub use claims::ClaimMark;
+pub use claims::{ClaimMark, GivenUp};
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use dead_letter::{DeadLetterEvent, OriginalFrame};
 pub use delivery::{Deliveries, Delivery, Settle, Verdict};

@@ -24,7 +24,7 @@ pub struct MetricsSnapshot {
     pub bytes_published: u64,
     /// Bytes of headers and bodies received.
     pub bytes_received: u64,
-    /// Dead letters stored.
+    /// Tasks given up: their dead letter is stored and they are removed, each counted once.
     pub dead_letter_count: u64,
     /// Tasks waiting or under a lease when the lag was last read.
     pub active_queue_lag: u64,
@@ -43,7 +43,7 @@ impl BusMetrics {
         self.bytes_received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Counts one dead letter that is stored.
+    /// Counts one task that was given up, once its dead letter is stored and it is removed.
     pub fn dead_lettered(&self) {
         self.dead_letter_count.fetch_add(1, Ordering::Relaxed);
     }

@@ -100,11 +100,26 @@ impl Backoff {
             2 => 5,
             _ => 30,
         };
-        let delay = self.base.saturating_mul(step).min(Self::DELAY_MAX);
-        // 900 to 1,100 thousandths.
-        let thousandths = u32::try_from(900 + random % 201).unwrap_or(1000);
-        delay.saturating_mul(thousandths) / 1000
+        jittered(self.base.saturating_mul(step).min(Self::DELAY_MAX), random)
     }
+}
+
+/// How long a task rests whose dead letter could not be stored: 5 s, doubled with every try in
+/// vain, at most 4 min, give or take a tenth by `random`.
+///
+/// The cap stays below the window in which engines know an id again, so that a letter which was
+/// stored without an answer is not stored twice.
+pub(crate) fn put_back_delay(tries: u32, random: u64) -> Duration {
+    const DELAY_MIN: Duration = Duration::from_secs(5);
+    const DELAY_MAX: Duration = Duration::from_secs(240);
+    let delay = DELAY_MIN.saturating_mul(1 << tries.min(16)).min(DELAY_MAX);
+    jittered(delay, random)
+}
+
+fn jittered(delay: Duration, random: u64) -> Duration {
+    // 900 to 1,100 thousandths.
+    let thousandths = u32::try_from(900 + random % 201).unwrap_or(1000);
+    delay.saturating_mul(thousandths) / 1000
 }
 
 #[cfg(test)]
@@ -148,6 +163,12 @@ mod tests {
         let backoff = Backoff { base: Duration::from_secs(1) };
         let seconds = [1, 2, 3, 4].map(|attempt| backoff.delay(attempt, 100).as_secs());
         assert_eq!(seconds, [1, 5, 30, 30]);
+    }
+
+    #[test]
+    fn a_dead_letter_that_cannot_be_stored_is_tried_ever_more_rarely() {
+        let seconds = [0, 1, 2, 5, 6, 99].map(|tries| put_back_delay(tries, 100).as_secs());
+        assert_eq!(seconds, [5, 10, 20, 160, 240, 240]);
     }
 
     proptest! {

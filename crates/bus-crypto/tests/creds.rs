@@ -66,3 +66,19 @@ fn a_third_block_is_refused() {
     let wanted = CryptoError::BadCreds("more than two blocks");
     assert_eq!(creds::parse(&twice).err(), Some(wanted));
 }
+
+#[test]
+fn a_seed_of_another_kind_is_named_as_the_reason() {
+    let Some(test) = reference() else { return };
+    let account = "SAACVW3GZBMBVKBYOJC5L7JN23E4PRS7Z7N353PJGIYO2RWHD74N4A2D5Y";
+    let wanted = CryptoError::BadCreds("not the seed of a user");
+    assert_eq!(Credentials::from_parts(text(&test, "jwt"), account).err(), Some(wanted));
+}
+
+#[test]
+fn a_block_is_closed_by_its_own_name() {
+    let Some(test) = reference() else { return };
+    let crossed = text(&test, "text").replace("END NATS USER JWT", "END USER NKEY SEED");
+    let wanted = CryptoError::BadCreds("a block is not one line, closed by its own name");
+    assert_eq!(creds::parse(&crossed).err(), Some(wanted));
+}

@@ -5,13 +5,13 @@ use std::error::Error;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 
-use bus_subjects::{AgentId, Subject, WorkspaceId};
 use uuid::Uuid;
 
 use bus_envelope::{
     ChainHead, ChainScope, ChainVerdict, ChainVerifier, Draft, Stamp, Timestamp, TraceContext,
     WireForm, wire,
 };
+use bus_subjects::{AgentId, Subject, WorkspaceId};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout();

@@ -1,10 +1,10 @@
 //! Hash chains: whose events form one, where it begins and where it stands.
 
-use bus_subjects::{AgentId, Subject, WorkspaceId};
 use uuid::Uuid;
 
 use crate::hash::Parts;
 use crate::{EventHash, MessageEnvelope};
+use bus_subjects::{AgentId, Subject, WorkspaceId};
 
 /// Whose events form one chain (D5).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -12,11 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use attribute::{put, scalar};
-use members::Members;
-
 use crate::wire::{WireForm, binary, decode_value, encode_value};
 use crate::{EnvelopeError, Headers, Timestamp, is_json_content_type};
+use attribute::{put, scalar};
+use members::Members;
 
 pub use attribute::AttributeValue;
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
 use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::{
     ChainHead, EnvelopeError, EventHash, Lineage, MessageEnvelope, Timestamp, TraceContext, rules,
 };
+use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
 
 /// An event to be: everything that its sender decides.
 ///

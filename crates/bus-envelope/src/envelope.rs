@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use subtle::ConstantTimeEq;
@@ -11,6 +10,7 @@ use uuid::Uuid;
 
 use crate::hash::Parts;
 use crate::{EnvelopeError, EventHash, Timestamp, TraceContext, rules};
+use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
 
 /// One event: a `CloudEvent` with its place in a trace and in a hash chain.
 ///

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 
-use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
 use bytes::Bytes;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -13,6 +12,7 @@ use crate::{
     ChainHead, ChainScope, EventHash, Lineage, MessageEnvelope, Seal, Signature, Timestamp,
     TraceContext, TraceState, rules,
 };
+use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
 
 /// A plain JSON event with every optional field absent.
 pub(crate) fn plain() -> MessageEnvelope {

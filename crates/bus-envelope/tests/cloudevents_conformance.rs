@@ -5,8 +5,9 @@
     reason = "helpers of tests: a damaged vector must fail the test"
 )]
 
-use bus_envelope::{CloudEvent, Timestamp};
 use serde_json::Value;
+
+use bus_envelope::{CloudEvent, Timestamp};
 
 fn tests(name: &str) -> Vec<Value> {
     let file = format!("cloudevents/conformance/{name}.json");

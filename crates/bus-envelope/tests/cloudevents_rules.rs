@@ -6,8 +6,9 @@
     reason = "helpers of tests: a damaged vector must fail the test"
 )]
 
-use bus_envelope::{AttributeValue, CloudEvent, EventData, is_json_content_type};
 use serde_json::{Value, json};
+
+use bus_envelope::{AttributeValue, CloudEvent, EventData, is_json_content_type};
 
 fn document(file: &str) -> Option<Value> {
     bus_testdata::json(&format!("cloudevents/{file}.json"))

@@ -5,11 +5,12 @@
     reason = "helpers of tests: a damaged vector must fail the test"
 )]
 
+use serde_json::Value;
+use uuid::Uuid;
+
 use bus_envelope::{ChainHead, ChainScope, Draft, MessageEnvelope, Stamp, Timestamp, TraceContext};
 use bus_envelope::{EnvelopeError, wire::json};
 use bus_subjects::{AgentId, Subject, WorkspaceId};
-use serde_json::Value;
-use uuid::Uuid;
 
 /// Inputs that the suite leaves open and that are no JSON for us. The others of them are.
 const REFUSED: [&str; 17] = [

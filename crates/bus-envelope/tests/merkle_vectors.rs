@@ -7,9 +7,10 @@
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 use bus_envelope::EventHash;
 use bus_envelope::tree::{MerkleTree, leaf_hash, node_hash, verify_consistency, verify_inclusion};
-use serde_json::Value;
 
 fn hash(value: &Value) -> Option<EventHash> {
     value.as_str().unwrap().parse().ok()

@@ -5,10 +5,11 @@
     reason = "helpers of tests: a damaged vector must fail the test"
 )]
 
-use bus_envelope::wire::{binary, decode_value, encode_value};
-use bus_envelope::{CloudEvent, Headers, WireForm};
 use bytes::Bytes;
 use serde_json::Value;
+
+use bus_envelope::wire::{binary, decode_value, encode_value};
+use bus_envelope::{CloudEvent, Headers, WireForm};
 
 fn headers(list: &Value) -> Option<Headers> {
     let mut headers = Headers::new();

@@ -1,8 +1,9 @@
 //! Times, URIs and UUIDs of the JSON Schema suite.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a damaged vector must fail the test")]
 
-use bus_envelope::{Headers, Timestamp, is_uri, is_uri_reference, wire};
 use bytes::Bytes;
+
+use bus_envelope::{Headers, Timestamp, is_uri, is_uri_reference, wire};
 
 /// Walks the cases whose data is a text; the suite's other data is not about formats.
 fn walk(format: &str, expected: usize, is_accepted: impl Fn(&str) -> bool) {

@@ -6,8 +6,9 @@
     reason = "helpers of tests: a damaged vector must fail the test"
 )]
 
-use bus_envelope::{TraceContext, TraceState};
 use serde_json::Value;
+
+use bus_envelope::{TraceContext, TraceState};
 
 fn text<'a>(case: &'a Value, field: &str) -> &'a str {
     case[field].as_str().unwrap_or_else(|| panic!("{field} is missing in {case}"))

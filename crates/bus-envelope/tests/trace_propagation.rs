@@ -5,8 +5,9 @@
     reason = "helpers of tests: a damaged vector must fail the test"
 )]
 
-use bus_envelope::TraceContext;
 use serde_json::Value;
+
+use bus_envelope::TraceContext;
 
 const NEW_SPAN: [u8; 8] = [0xab; 8];
 

@@ -251,7 +251,7 @@ impl Bus for InMemoryBus {
             let connection = self.connection();
             connection.check_open("consume")?;
             let (stream, lease) = (consumer.stream.clone(), consumer.lease);
-            let key = connection.durable().lock().state.broker.consume(consumer)?;
+            let key = connection.durable().lock().consume(consumer)?;
             Ok(Deliveries::new(Member::new(Arc::clone(connection), stream, lease, key)))
         })
     }

@@ -39,10 +39,9 @@ impl Member {
 
     /// The next claim. It counts as claimed when this is `Ready`, which nothing can cancel.
     fn poll_claim(&mut self, cx: &Context<'_>) -> Poll<Option<Claim>> {
-        let connection = Arc::clone(&self.connection);
-        let mut locked = connection.durable().lock();
+        let mut locked = self.connection.durable().lock();
         // Under the lock: `close` sets the mark first and then wakes those it finds here.
-        if connection.is_closed() {
+        if self.connection.is_closed() {
             drop(locked);
             self.leave();
             return Poll::Ready(None);
@@ -50,10 +49,12 @@ impl Member {
         let now = locked.now;
         let claim = locked.state.broker.claim(self.key, now);
         let ticket = self.ticket.take();
-        if claim.is_none() {
-            self.ticket = Some(locked.waiters(self.key).wait(ticket, cx));
-        } else if let Some(ticket) = ticket {
-            locked.waiters(self.key).leave(ticket);
+        if let Some(waiters) = locked.waiters(self.key) {
+            match (&claim, ticket) {
+                (None, ticket) => self.ticket = Some(waiters.wait(ticket, cx)),
+                (Some(_), Some(ticket)) => waiters.leave(ticket),
+                (Some(_), None) => {}
+            }
         }
         locked.look_after(self.key);
         locked.finish();
@@ -64,7 +65,9 @@ impl Member {
     fn leave(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let mut locked = self.connection.durable().lock();
-            locked.waiters(self.key).leave(ticket);
+            if let Some(waiters) = locked.waiters(self.key) {
+                waiters.leave(ticket);
+            }
             locked.look_after(self.key);
             locked.finish();
         }
@@ -104,7 +107,7 @@ impl Settle for Held {
         Box::pin(async move {
             self.connection.check_open("settle")?;
             if let Verdict::Reject { reason } = &verdict {
-                tracing::warn!(consumer = ?self.key, reason, "delivery rejected");
+                tracing::debug!(consumer = ?self.key, reason, "delivery rejected");
             }
             let mut locked = self.connection.durable().lock();
             let now = locked.now;

@@ -1,12 +1,11 @@
 //! The durable plane behind its lock: the pure broker, who waits for it, and the next alarm.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
 };
 
-use bus_core::{Clock, Durability};
+use bus_core::{Clock, ConsumerSpec, Durability, Result};
 use bus_envelope::Timestamp;
 use tokio::{runtime::Handle, sync::Notify};
 
@@ -29,7 +28,8 @@ pub(crate) struct Durable {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) broker: Broker,
-    waiters: HashMap<ConsumerKey, Waiters>,
+    /// By the number of their consumer.
+    waiters: Vec<(ConsumerKey, Waiters)>,
     /// When the timekeeper looks next; `None` when there is none.
     alarm: Option<Timestamp>,
     /// Scratch space of `Locked::append`.
@@ -55,7 +55,7 @@ impl Durable {
     pub(crate) fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let state = State {
             broker: Broker::new(limits, Durability::Memory),
-            waiters: HashMap::new(),
+            waiters: Vec::new(),
             alarm: None,
             touched: Vec::new(),
         };
@@ -86,8 +86,18 @@ impl Drop for Durable {
 
 impl Locked<'_> {
     /// Those who wait for `key`.
-    pub(crate) fn waiters(&mut self, key: ConsumerKey) -> &mut Waiters {
-        self.state.waiters.entry(key).or_default()
+    pub(crate) fn waiters(&mut self, key: ConsumerKey) -> Option<&mut Waiters> {
+        self.state.waiters.get_mut(key.number()).map(|(_, waiters)| waiters)
+    }
+
+    /// Joins the consumer of `spec`, creating it when it does not exist yet.
+    pub(crate) fn consume(&mut self, spec: ConsumerSpec) -> Result<ConsumerKey> {
+        let key = self.state.broker.consume(spec)?;
+        // A new consumer has the next number.
+        if key.number() == self.state.waiters.len() {
+            self.state.waiters.push((key, Waiters::default()));
+        }
+        Ok(key)
     }
 
     /// Calls as many members of `key` as messages are ready, and sets the alarm for the next one.
@@ -95,7 +105,7 @@ impl Locked<'_> {
     /// To be called after whatever may have made a message ready or a member wait or leave.
     pub(crate) fn look_after(&mut self, key: ConsumerKey) {
         let state = &mut *self.state;
-        let Some(waiters) = state.waiters.get_mut(&key) else { return };
+        let Some((_, waiters)) = state.waiters.get_mut(key.number()) else { return };
         waiters.call(state.broker.ready(key), self.now, &mut self.after.wakers);
         let Some(due) = waiters.next_deadline(state.broker.next_deadline(key)) else { return };
         match state.alarm {
@@ -115,7 +125,7 @@ impl Locked<'_> {
     pub(crate) fn round(&mut self) -> Option<Timestamp> {
         let state = &mut *self.state;
         let mut next: Option<Timestamp> = None;
-        for (&key, waiters) in &mut state.waiters {
+        for &mut (key, ref mut waiters) in &mut state.waiters {
             if waiters.next_deadline(Some(self.now)).is_none() {
                 continue;
             }
@@ -152,6 +162,6 @@ impl Locked<'_> {
 
     fn wake_all(&mut self) {
         let wakers = &mut self.after.wakers;
-        self.state.waiters.values_mut().for_each(|waiters| waiters.wake_all(wakers));
+        self.state.waiters.iter_mut().for_each(|(_, waiters)| waiters.wake_all(wakers));
     }
 }

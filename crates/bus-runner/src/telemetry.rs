@@ -132,11 +132,14 @@ mod system {
     use super::Figures;
 
     pub(super) fn read(pid: u32) -> Option<Figures> {
-        let stat = process(pid)?.stat().ok()?;
+        let process = process(pid)?;
+        let stat = process.stat().ok()?;
+        // Not the figure in `stat`: that one is off by pages per core, and 0 for a young process.
+        let resident_pages = process.statm().ok()?.resident;
         Some(Figures {
             start_ticks: stat.starttime,
             is_alive: is_alive(&stat),
-            rss_bytes: stat.rss.saturating_mul(procfs::page_size()),
+            rss_bytes: resident_pages.saturating_mul(procfs::page_size()),
             cpu_user: ticks(stat.utime),
             cpu_system: ticks(stat.stime),
             children_user: ticks(u64::try_from(stat.cutime).unwrap_or(0)),

@@ -22,7 +22,7 @@ pub(crate) fn run(command: &AclCommand, global: &Global) -> Result<Exit, CliErro
     match (action, subject) {
         (Some(action), Some(subject)) => explain(&policy, *action, subject, global),
         _ => {
-            list(&policy, global);
+            list(&policy, global)?;
             Ok(Exit::Done)
         }
     }
@@ -44,23 +44,24 @@ fn explain(
             "allowed": decision.allowed,
             "rule": decision.rule.as_ref().map(ToString::to_string),
             "reason": decision.reason,
-        }));
+        }))?;
     } else {
-        print::line(&decision.to_string());
+        print::line(&decision.to_string())?;
     }
     Ok(if decision.allowed { Exit::Done } else { Exit::Refused })
 }
 
-fn list(policy: &AclPolicy, global: &Global) {
+fn list(policy: &AclPolicy, global: &Global) -> Result<(), CliError> {
     for rule in policy.rules() {
         if global.json {
             print::json(&json!({
                 "effect": rule.effect.to_string(),
                 "action": rule.action.to_string(),
                 "filter": rule.filter.as_str(),
-            }));
+            }))?;
         } else {
-            print::line(&rule.to_string());
+            print::line(&rule.to_string())?;
         }
     }
+    Ok(())
 }

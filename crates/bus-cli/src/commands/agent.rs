@@ -17,31 +17,30 @@ pub(crate) fn run(command: AgentCommand, global: &Global) -> Result<Exit, CliErr
     match command {
         AgentCommand::Add { name, roles, valid_for } => {
             let workspace = Workspace::open_or_new(&home, &global.workspace)?;
-            show(&workspace.add_agent(name, roles, valid_for)?, global);
+            show(&workspace.add_agent(name, roles, valid_for)?, global)?;
         }
         AgentCommand::Ls => {
             for certificate in Workspace::open(&home, &global.workspace)?.agents()? {
-                show(&certificate, global);
+                show(&certificate, global)?;
             }
         }
     }
     Ok(Exit::Done)
 }
 
-fn show(certificate: &Certificate, global: &Global) {
+fn show(certificate: &Certificate, global: &Global) -> Result<(), CliError> {
     let roles: Vec<&str> = certificate.roles.iter().map(|role| role.as_str()).collect();
     let (agent, nkey) = (certificate.agent.as_str(), certificate.nkey.text());
     let expires = certificate.expires.map(|time| time.to_string());
     if global.json {
-        print::json(&json!({
+        return print::json(&json!({
             "agent": agent,
             "nkey": nkey,
             "roles": roles,
             "issued": certificate.issued.to_string(),
             "expires": expires,
         }));
-        return;
     }
     let until = expires.map_or_else(String::new, |time| format!("  until {time}"));
-    print::line(&format!("{agent}  {}  {nkey}{until}", roles.join(",")));
+    print::line(&format!("{agent}  {}  {nkey}{until}", roles.join(",")))
 }

@@ -29,17 +29,17 @@ pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<Exit, CliError> 
         Ok(report) => {
             if global.json {
                 let verdict = report.verdict();
-                print::json(&json!({ "ok": true, "verdict": verdict, "report": report }));
+                print::json(&json!({ "ok": true, "verdict": verdict, "report": report }))?;
             } else {
-                print::line(&text(&report));
+                print::line(&text(&report))?;
             }
             Ok(Exit::Done)
         }
         Err(finding) => {
             if global.json {
-                print::json(&json!({ "ok": false, "finding": finding }));
+                print::json(&json!({ "ok": false, "finding": finding }))?;
             } else {
-                print::line(&format!("not verified: {finding}"));
+                print::line(&print::harmless(&format!("not verified: {finding}")))?;
             }
             Ok(Exit::Failed)
         }

@@ -19,8 +19,8 @@ pub(crate) fn run(command: &WorkspaceCommand, global: &Global) -> Result<Exit, C
         WorkspaceCommand::Ls => {
             for name in Workspace::list(&home)? {
                 match global.json {
-                    true => print::json(&json!({ "workspace": name.as_str() })),
-                    false => print::line(name.as_str()),
+                    true => print::json(&json!({ "workspace": name.as_str() }))?,
+                    false => print::line(name.as_str())?,
                 }
             }
         }
@@ -33,17 +33,15 @@ fn show(workspace: &Workspace, global: &Global) -> Result<(), CliError> {
     let agents = workspace.agents()?.len();
     let path = workspace.path().display().to_string();
     if global.json {
-        print::json(&json!({
+        return print::json(&json!({
             "workspace": name.as_str(),
             "account": account,
             "agents": agents,
             "path": path,
         }));
-        return Ok(());
     }
-    print::line(&format!("workspace  {name}"));
-    print::line(&format!("account    {account}  (public; give it to whoever verifies)"));
-    print::line(&format!("agents     {agents}"));
-    print::line(&format!("kept in    {path}  (private keys: keep a copy, show nobody)"));
-    Ok(())
+    print::line(&format!("workspace  {name}"))?;
+    print::line(&format!("account    {account}  (public; give it to whoever verifies)"))?;
+    print::line(&format!("agents     {agents}"))?;
+    print::line(&format!("kept in    {path}  (private keys: keep a copy, show nobody)"))
 }

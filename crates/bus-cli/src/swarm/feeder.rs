@@ -12,8 +12,8 @@ use super::{ledger::Ledger, plan::Plan};
 /// What was put onto the queue.
 #[derive(Debug, Default)]
 pub(super) struct Fed {
-    /// How many tasks were sent.
-    pub(super) sent: usize,
+    /// The ids of the tasks that were sent, in the order of the plan.
+    pub(super) ids: Vec<String>,
     /// The frames that were stored, when evidence is wanted.
     pub(super) frames: Vec<Frame>,
 }
@@ -52,7 +52,7 @@ async fn send_all(
             draft = draft.id(id);
         }
         let sent = orchestrator.send(draft).await?;
-        fed.sent += 1;
+        fed.ids.push(sent.id);
         if plan.evidence.is_some() {
             fed.frames.push(sent.frame);
         }

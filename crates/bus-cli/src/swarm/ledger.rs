@@ -31,8 +31,9 @@ impl State {
 }
 
 /// A task that was given up.
-#[derive(Debug, Clone, serde::Serialize)]
+#[derive(Debug, Clone)]
 pub(super) struct Dead {
+    /// Its id.
     pub(super) task: String,
     pub(super) attempts: u32,
     pub(super) reason: String,

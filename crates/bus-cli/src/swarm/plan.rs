@@ -1,7 +1,7 @@
 //! What a swarm is to do, checked before anything starts.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufReader, IsTerminal},
     num::NonZeroUsize,
     path::{Path, PathBuf},
@@ -11,11 +11,9 @@ use std::{
 use bus_core::{Backoff, Endpoint, RetryPolicy};
 use bus_runner::{CommandSpec, TaskLine, parse_tasks};
 use bus_subjects::RoleName;
+use rustix::fs::{Access, access};
 
-use crate::{
-    args::SwarmArgs,
-    error::{CliError, Exit},
-};
+use crate::{args::SwarmArgs, error::CliError};
 
 /// A checked swarm.
 #[derive(Debug)]
@@ -57,6 +55,14 @@ impl Plan {
             follow: args.follow,
         })
     }
+
+    /// Makes the directory for the evidence: whether that works is known before any work is done.
+    pub(super) fn make_evidence_dir(&self) -> Result<(), CliError> {
+        let Some(dir) = &self.evidence else { return Ok(()) };
+        let made = fs::create_dir_all(dir)
+            .and_then(|()| Ok(access(dir, Access::WRITE_OK | Access::EXEC_OK)?));
+        made.map_err(|error| cannot_use(dir, &error))
+    }
 }
 
 fn read_tasks(path: &Path) -> Result<Vec<TaskLine>, CliError> {
@@ -88,13 +94,18 @@ fn read_tasks(path: &Path) -> Result<Vec<TaskLine>, CliError> {
 /// Refuses a directory that holds something, before the work is done and not after it.
 fn check_evidence(dir: &Path) -> Result<(), CliError> {
     let shown = dir.display();
-    match std::fs::read_dir(dir) {
+    match fs::read_dir(dir) {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),
             Some(_) => Err(CliError::usage(format!("{shown} is not empty"))
                 .next("name a new directory for --evidence: nothing is overwritten")),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(CliError::new(Exit::Usage, format!("cannot use {shown}: {error}"))),
+        Err(error) => Err(cannot_use(dir, &error)),
     }
+}
+
+fn cannot_use(dir: &Path, error: &io::Error) -> CliError {
+    CliError::usage(format!("cannot use {} for evidence: {error}", dir.display()))
+        .next("name a directory of yours for --evidence")
 }

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinHandle;
 
 use super::{ledger::Ledger, tokio_spawn};
-use crate::args::Global;
+use crate::{args::Global, print};
 
 /// The progress line; silent where stderr is no terminal or the user asked for quiet.
 pub(super) struct Progress {
@@ -18,10 +18,10 @@ pub(super) struct Progress {
 const INTERVAL: Duration = Duration::from_millis(100);
 
 impl Progress {
-    /// Begins to draw.
-    pub(super) fn start(ledger: &Arc<Ledger>, global: &Global) -> Self {
+    /// Begins to draw, unless what the tasks write is shown in the same place.
+    pub(super) fn start(ledger: &Arc<Ledger>, follow: bool, global: &Global) -> Self {
         let tasks = ledger.tasks() as u64;
-        if global.quiet || !std::io::stderr().is_terminal() {
+        if global.quiet || follow || !std::io::stderr().is_terminal() {
             return Self { bar: ProgressBar::hidden(), drawing: None };
         }
         let bar = ProgressBar::with_draw_target(Some(tasks), ProgressDrawTarget::stderr());
@@ -41,6 +41,11 @@ impl Progress {
             }
         });
         Self { bar, drawing: Some(drawing) }
+    }
+
+    /// Says something to the user above the line.
+    pub(super) fn say(&self, text: &str) {
+        self.bar.suspend(|| print::talk(text));
     }
 
     /// Wipes the line.

@@ -1,24 +1,30 @@
 //! How a run went, for people and for programs.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::json;
 
 use super::{
+    dead_letters::{self, DeadLetter},
     evidence::Stored,
     feeder::Fed,
     fleet::Fleet,
     ledger::{Ledger, State},
     observer::Seen,
+    plan::Plan,
 };
-use crate::{error::Exit, print};
+use crate::{
+    error::{CliError, Exit},
+    print,
+};
 
 /// What a run came to.
 #[derive(Debug)]
 pub(super) struct Summary {
     tasks: usize,
     state: State,
+    dead_letters: Vec<DeadLetter>,
     not_run: usize,
     receipts: usize,
     chains_verified: u64,
@@ -38,20 +44,23 @@ const LISTED_MAX: usize = 20;
 
 impl Summary {
     pub(super) fn new(
-        fleet: &Fleet,
+        (fleet, plan): (&Fleet, &Plan),
         ledger: &Ledger,
         (fed, seen, stored): (&Fed, &Seen, &Stored),
         evidence: Option<String>,
         seconds: f64,
     ) -> Self {
-        let state = ledger.state();
+        let mut state = ledger.state();
+        let not_run = ledger.tasks().saturating_sub(state.settled());
+        let dead = std::mem::take(&mut state.dead);
         let live_broken = seen.chains.forks + seen.chains.altered + seen.refused;
         let stored_broken = stored.chains.broken;
         let chains = seen.chains.chains + stored.chains.chains;
-        tracing::debug!(sent = fed.sent, "tasks sent");
+        tracing::debug!(sent = fed.ids.len(), "tasks sent");
         Self {
             tasks: ledger.tasks(),
-            not_run: ledger.tasks() - state.settled(),
+            dead_letters: dead_letters::find(dead, &fed.ids, &plan.tasks),
+            not_run,
             receipts: stored.receipts.len(),
             chains_verified: chains.saturating_sub(live_broken.min(1) + stored_broken),
             chains_broken: live_broken.min(1) + stored_broken,
@@ -70,18 +79,25 @@ impl Summary {
     /// The exit code this run deserves.
     pub(super) fn exit(&self) -> Exit {
         let sound = self.chains_broken == 0 && self.state.troubles.is_empty();
-        match (sound && self.not_run == 0, self.state.dead.is_empty()) {
+        match (sound && self.not_run == 0, self.dead_letters.is_empty()) {
             (false, _) => Exit::Failed,
             (true, false) => Exit::Partly,
             (true, true) => Exit::Done,
         }
     }
 
-    /// Prints the summary to stdout; to stderr when the reader of stdout has gone away.
-    pub(super) fn print(&self, json: bool) {
+    /// Prints the summary to stdout; to stderr when stdout does not take it.
+    ///
+    /// # Errors
+    /// When stdout failed; its reader may have gone away though, that is no failure.
+    pub(super) fn print(&self, json: bool) -> Result<(), CliError> {
         let text = if json { self.json().to_string() } else { self.text() };
-        if print::data(&text).is_err() {
-            print::talk(&text);
+        let Err(error) = print::data(&text) else { return Ok(()) };
+        print::talk(&text);
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Ok(())
+        } else {
+            Err(print::unwritten(&error))
         }
     }
 
@@ -89,7 +105,7 @@ impl Summary {
         json!({
             "tasks": self.tasks,
             "completed": self.state.completed,
-            "dead_lettered": self.state.dead.len(),
+            "dead_lettered": self.dead_letters.len(),
             "retries": self.state.retries,
             "not_run": self.not_run,
             "interrupted": self.state.interrupted,
@@ -103,7 +119,7 @@ impl Summary {
             "session": self.session,
             "run_id": self.run_id,
             "evidence": self.evidence,
-            "dead_letters": self.state.dead,
+            "dead_letters": self.dead_letters,
             "troubles": self.state.troubles,
             "metrics": self.metrics,
         })
@@ -119,7 +135,7 @@ impl Summary {
         let style = if self.exit() == Exit::Done { good } else { bad };
         let mut head = format!("{} of {} tasks completed", self.state.completed, self.tasks);
         for (count, what) in [
-            (self.state.dead.len(), "dead-lettered"),
+            (self.dead_letters.len(), "dead-lettered"),
             (self.not_run, "not run"),
             (self.state.retries, "retries"),
         ] {
@@ -143,10 +159,15 @@ impl Summary {
                 self.live_missed
             ),
         );
-        for dead in self.state.dead.iter().take(LISTED_MAX) {
-            paint(bad, format!("dead letter {}: {}", dead.task, dead.reason));
+        for dead in self.dead_letters.iter().take(LISTED_MAX) {
+            let line = dead.line.map_or_else(|| "?".to_owned(), |line| line.to_string());
+            let DeadLetter { task, text, attempts, reason, .. } = dead;
+            let head =
+                format!("dead letter: line {line}, {attempts} attempts, task {task}: {text}");
+            paint(bad, print::harmless(&head));
+            paint(plain, format!("  {}", print::harmless(reason)));
         }
-        if let Some(more) = self.state.dead.len().checked_sub(LISTED_MAX).filter(|n| *n > 0) {
+        if let Some(more) = self.dead_letters.len().checked_sub(LISTED_MAX).filter(|n| *n > 0) {
             paint(bad, format!("and {more} more dead letters (--json lists all)"));
         }
         for trouble in &self.state.troubles {

@@ -17,6 +17,7 @@ use crate::{
 /// A message ready to be stored: the same bytes go out again when the outcome is unknown.
 #[derive(Clone)]
 pub(super) struct Prepared {
+    draft: Draft,
     frame: Frame,
     hash: EventHash,
     head: ChainHead,
@@ -61,7 +62,13 @@ impl Endpoint {
     /// Stores a durable message on this incarnation's chain of the subject.
     ///
     /// When the engine's answer does not arrive the same bytes are sent again; if it still does
-    /// not, the error says `Unknown` and the next send on this subject repeats them first.
+    /// not, the error says `Unknown` and the next send on this subject repeats them first. A draft
+    /// with an id of its own may be given again then: that repeats the very same bytes and is
+    /// answered as the first call would have been. While they cannot be repeated nothing else is
+    /// sent on the subject; such an error says `NotDone`, for it is about the new draft.
+    ///
+    /// Cancel safe in that a dropped call may have stored or not; the chain stays whole, and the
+    /// next send begins as after `Unknown`.
     ///
     /// # Errors
     /// `Denied`, `Invalid`, `TooLarge` and `Exhausted` before anything is sent; `Conflict` when
@@ -71,7 +78,13 @@ impl Endpoint {
         let chain = self.0.chains.of(&draft.subject, || self.genesis(&draft.subject))?;
         let mut state = chain.lock().await;
         if let Some(earlier) = state.unsettled.clone() {
-            self.store(&mut state, earlier, true).await?;
+            let is_repeat = draft.id.is_some() && earlier.draft == draft;
+            match self.store(&mut state, earlier, true).await {
+                Ok(sent) if is_repeat => return Ok(sent),
+                Ok(_) => {}
+                Err(error) if is_repeat => return Err(error),
+                Err(error) => return Err(held_up(&draft.subject, error)),
+            }
         }
         let prepared = self.prepare(&draft, None, &state.head, true)?;
         self.store(&mut state, prepared, false).await
@@ -94,7 +107,7 @@ impl Endpoint {
             let (head, seq) = match self.engine().last(draft.subject.clone()).await? {
                 None => (self.subject_genesis(&draft.subject), Seq(0)),
                 Some(stored) => {
-                    let last = wire::decode(&stored.frame.headers, &stored.frame.body)?;
+                    let last = decode_stored(&stored.frame)?;
                     if last.id == id {
                         return Ok(Recorded::AlreadyThere);
                     }
@@ -153,7 +166,8 @@ impl Endpoint {
         let id = FrameId::parse(&envelope.id)?;
         let frame = Frame { subject: envelope.subject.clone(), id, reply: None, headers, body };
         frame.check_size("send")?;
-        Ok(Prepared { frame, hash, head: ChainHead { seq: head.next_seq(), hash } })
+        let head = ChainHead { seq: head.next_seq(), hash };
+        Ok(Prepared { draft: draft.clone(), frame, hash, head })
     }
 
     fn stamp(&self, draft: &Draft, id: Option<&str>, head: &ChainHead) -> Result<MessageEnvelope> {
@@ -226,6 +240,9 @@ impl Endpoint {
     }
 
     /// Appends the same bytes until the engine's word is there, a few times at most.
+    ///
+    /// Once an answer is missing a later refusal does not tell what became of the first copy, so
+    /// the outcome stays unknown then.
     async fn append(&self, frame: &Frame, expect: Expect, again: bool) -> Result<Receipt, Failed> {
         let mut again = again;
         let mut sends = 1;
@@ -240,6 +257,7 @@ impl Endpoint {
                     again = true;
                     sends += 1;
                 }
+                Err(error) if again => return Err(Failed::Error(error.unknown())),
                 Err(error) => return Err(Failed::Error(error)),
             }
         }
@@ -295,6 +313,20 @@ enum Failed {
     /// The id was stored before, by somebody else or an earlier call.
     Duplicate,
     Error(Error),
+}
+
+/// The error of a send that an earlier message of unknown outcome keeps back.
+fn held_up(subject: &Subject, earlier: Error) -> Error {
+    let detail = "nothing was sent: an earlier message here has an unknown outcome and could not \
+                  be repeated";
+    Error::new(earlier.kind(), "send", detail).at(subject).because(earlier)
+}
+
+fn decode_stored(frame: &Frame) -> Result<MessageEnvelope> {
+    wire::decode(&frame.headers, &frame.body).map_err(|error| {
+        let detail = format!("the last record stored here cannot be read: {error}");
+        Error::new(ErrorKind::Corrupt, "record", detail).at(&frame.subject).because(error)
+    })
 }
 
 /// Whether messages on `subject` have to be signed.

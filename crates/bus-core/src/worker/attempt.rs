@@ -29,18 +29,17 @@ impl Worker {
         stop: &Stop,
     ) -> TaskEvent {
         let attempt = delivery.attempt;
-        if self.spec.retry.is_spent(attempt) {
-            return self.lost(delivery, opened).await;
+        if let Some(verdict) = self.not_to_be_tried(&delivery, &opened.envelope.id).await {
+            return self.give_up_untried(delivery, opened, verdict).await;
         }
         let mark = ClaimMark {
             attempt,
             worker: self.endpoint.agent().to_string(),
             claimed: self.endpoint.clock().now().to_string(),
+            given_up: None,
         };
         if let Err(error) = self.endpoint.mark_claim(&opened.envelope.id, &mark).await {
-            let _released = self.release(delivery, opened, "no claim mark could be left").await;
-            let task_id = opened.envelope.id.clone();
-            return TaskEvent::Unsettled { task_id, error };
+            return self.unmarked(delivery, opened, error).await;
         }
         match self.run_handler(&delivery, opened, handler, stop).await {
             Ended::LeaseLost(error) => {

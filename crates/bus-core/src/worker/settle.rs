@@ -3,25 +3,24 @@
 use std::time::Duration;
 
 use base64::Engine as _;
+use bus_crypto::CryptoError;
 use bus_envelope::Draft;
 use bus_subjects::Address;
 use bytes::Bytes;
 
 use super::{TaskEvent, Worker};
 use crate::{
-    DeadLetterEvent, Decision, Delivery, Error, ErrorKind, Failure, Opened, OriginalFrame, Result,
-    Verdict, dead_letter::cut_reason,
+    ClaimMark, DeadLetterEvent, Decision, Delivery, Error, ErrorKind, Failure, GivenUp, Opened,
+    OriginalFrame, Result, Verdict, dead_letter::cut_reason, redrive::put_back_delay,
 };
 
-/// How long a message rests whose key is not known here, before another worker may look at it.
+/// How long a message rests that cannot be worked on here now, before anybody may look at it.
 const PARKED: Duration = Duration::from_secs(5);
 
 /// Who and what a dead letter is about, as far as it is known.
 struct Given<'a> {
     opened: Option<&'a Opened>,
-    attempts: u32,
-    worker: Option<String>,
-    reason: String,
+    verdict: GivenUp,
 }
 
 impl Worker {
@@ -50,7 +49,9 @@ impl Worker {
             Failure::Interrupted => String::new(),
         };
         match self.spec.retry.decide(attempt, failure, self.random()) {
-            Decision::Release => self.release(delivery, opened, "the worker was stopped").await,
+            Decision::Release => {
+                self.release(delivery, opened, "the worker was stopped", Duration::ZERO).await
+            }
             Decision::Retry { after } => {
                 let task_id = opened.envelope.id.clone();
                 match delivery.settle(Verdict::Retry { after }).await {
@@ -60,37 +61,71 @@ impl Worker {
             }
             Decision::DeadLetter { reason } => {
                 let worker = Some(self.endpoint.agent().to_string());
-                let given = Given { opened: Some(opened), attempts: attempt, worker, reason };
-                self.give_up(delivery, given).await
+                let verdict = GivenUp { attempts: attempt, worker, reason };
+                self.give_up(delivery, Given { opened: Some(opened), verdict }).await
             }
         }
     }
 
-    /// The attempts before this delivery all ended without a verdict: give the task up untried.
-    pub(super) async fn lost(&self, delivery: Delivery, opened: &Opened) -> TaskEvent {
-        let attempts = delivery.attempt.saturating_sub(1);
-        let last = self.endpoint.last_claim(&opened.envelope.id).await.ok().flatten();
-        let worker = last.map(|mark| mark.worker);
+    /// Why a redelivery is not to be tried: it was given up before and only its dead letter is
+    /// missing, or more attempts than allowed ended without a verdict. `None`: try it.
+    pub(super) async fn not_to_be_tried(
+        &self,
+        delivery: &Delivery,
+        task_id: &str,
+    ) -> Option<GivenUp> {
+        let mark = self.earlier_mark(delivery, task_id).await;
+        if let Some(verdict) = mark.as_ref().and_then(|mark| mark.given_up.clone()) {
+            return Some(verdict);
+        }
+        if !self.spec.retry.is_spent(delivery.attempt) {
+            return None;
+        }
+        let attempts = self.spec.retry.retries_max.saturating_add(1);
+        let worker = mark.map(|mark| mark.worker);
         let reason = format!(
             "worker lost: {attempts} attempts, the last by {}, ended without a verdict",
             worker.as_deref().unwrap_or("an unknown worker")
         );
-        self.give_up(delivery, Given { opened: Some(opened), attempts, worker, reason }).await
+        Some(GivenUp { attempts, worker, reason })
     }
 
-    /// What cannot be read is kept as it came; what is sealed under an unknown key waits.
+    /// The mark that an earlier delivery left. One that cannot be read costs the name of the last
+    /// worker, not the task.
+    async fn earlier_mark(&self, delivery: &Delivery, task_id: &str) -> Option<ClaimMark> {
+        if delivery.attempt <= 1 {
+            return None;
+        }
+        self.endpoint.last_claim(task_id).await.ok().flatten()
+    }
+
+    pub(super) async fn give_up_untried(
+        &self,
+        delivery: Delivery,
+        opened: &Opened,
+        verdict: GivenUp,
+    ) -> TaskEvent {
+        self.give_up(delivery, Given { opened: Some(opened), verdict }).await
+    }
+
+    /// What cannot be read is kept as it came; what is sealed under an unknown key waits. A key
+    /// that was withdrawn does not come back, so what is sealed under it is given up.
     pub(super) async fn unreadable(&self, delivery: Delivery, error: &Error) -> TaskEvent {
         let task_id = delivery.frame.id.to_string();
-        if error.kind() == ErrorKind::UnknownKey {
+        if error.kind() == ErrorKind::UnknownKey && !is_withdrawn(error) {
             let reason = "its key is not known to this worker";
             return match delivery.settle(Verdict::Release { after: PARKED }).await {
                 Ok(()) => TaskEvent::Released { task_id, reason },
                 Err(error) => TaskEvent::Unsettled { task_id, error },
             };
         }
-        let attempts = delivery.attempt.saturating_sub(1);
-        let reason = format!("refused before any attempt: {error}");
-        self.give_up(delivery, Given { opened: None, attempts, worker: None, reason }).await
+        let earlier = self.earlier_mark(&delivery, &task_id).await;
+        let verdict = earlier.and_then(|mark| mark.given_up).unwrap_or_else(|| GivenUp {
+            attempts: delivery.attempt.saturating_sub(1),
+            worker: None,
+            reason: format!("refused before any attempt: {error}"),
+        });
+        self.give_up(delivery, Given { opened: None, verdict }).await
     }
 
     pub(super) async fn release(
@@ -98,12 +133,26 @@ impl Worker {
         delivery: Delivery,
         opened: &Opened,
         reason: &'static str,
+        after: Duration,
     ) -> TaskEvent {
         let task_id = opened.envelope.id.clone();
-        match delivery.settle(Verdict::Release { after: Duration::ZERO }).await {
+        match delivery.settle(Verdict::Release { after }).await {
             Ok(()) => TaskEvent::Released { task_id, reason },
             Err(error) => TaskEvent::Unsettled { task_id, error },
         }
+    }
+
+    /// Hands back a task that no claim mark could be left for: it must not be first in line at
+    /// once, or the worker would spin on it.
+    pub(super) async fn unmarked(
+        &self,
+        delivery: Delivery,
+        opened: &Opened,
+        error: Error,
+    ) -> TaskEvent {
+        let reason = "no claim mark could be left";
+        let _released = self.release(delivery, opened, reason, PARKED).await;
+        TaskEvent::Unsettled { task_id: opened.envelope.id.clone(), error }
     }
 
     /// Stores the dead letter, and only when that is confirmed removes the original. When it
@@ -113,15 +162,17 @@ impl Worker {
             Some(opened) => opened.envelope.id.clone(),
             None => delivery.frame.id.to_string(),
         };
-        let (attempts, reason) = (given.attempts, given.reason.clone());
-        if let Err(error) = self.store_dead_letter(&delivery, given).await {
+        if let Err(error) = self.store_dead_letter(&delivery, &given).await {
             tracing::error!(task = %task_id, %error, "dead letter not stored; the task is kept");
-            let after = self.spec.retry.backoff.delay(delivery.attempt, self.random()).max(PARKED);
-            let _put_back = delivery.settle(Verdict::Retry { after }).await;
+            self.keep(delivery, &task_id, given.verdict).await;
             return TaskEvent::Unsettled { task_id, error };
         }
+        let GivenUp { attempts, reason, .. } = given.verdict;
         match delivery.settle(Verdict::Reject { reason: reason.clone() }).await {
             Ok(()) => {
+                // Counted here and not when it was stored: a letter may be stored by a worker that
+                // then dies, and confirmed by another.
+                self.endpoint.metrics().dead_lettered();
                 let _cleared = self.endpoint.clear_claim(&task_id).await;
                 TaskEvent::DeadLettered { task_id, attempts, reason }
             }
@@ -129,7 +180,24 @@ impl Worker {
         }
     }
 
-    async fn store_dead_letter(&self, delivery: &Delivery, given: Given<'_>) -> Result<()> {
+    /// Puts a given-up task back, with the verdict in its claim mark: so its next delivery is no
+    /// new attempt, and the dead letter will tell the true reason.
+    async fn keep(&self, delivery: Delivery, task_id: &str, verdict: GivenUp) {
+        let tries = delivery.attempt.saturating_sub(verdict.attempts);
+        let after = put_back_delay(tries, self.random());
+        let mark = ClaimMark {
+            attempt: delivery.attempt,
+            worker: self.endpoint.agent().to_string(),
+            claimed: self.endpoint.clock().now().to_string(),
+            given_up: Some(GivenUp { reason: cut_reason(&verdict.reason), ..verdict }),
+        };
+        // Best effort, both: without the mark the letter says less, and without the verdict the
+        // lease runs out.
+        let _marked = self.endpoint.mark_claim(task_id, &mark).await;
+        let _put_back = delivery.settle(Verdict::Retry { after }).await;
+    }
+
+    async fn store_dead_letter(&self, delivery: &Delivery, given: &Given<'_>) -> Result<()> {
         let frame = &delivery.frame;
         let headers = frame.headers.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
         let event = DeadLetterEvent {
@@ -140,10 +208,10 @@ impl Worker {
             subject: frame.subject.to_string(),
             stream: delivery.stream.to_string(),
             seq: delivery.seq.0,
-            attempts: given.attempts,
-            failure_reason: cut_reason(&given.reason),
+            attempts: given.verdict.attempts,
+            failure_reason: cut_reason(&given.verdict.reason),
             failed_at: self.endpoint.clock().now().to_string(),
-            worker_id: given.worker,
+            worker_id: given.verdict.worker.clone(),
             original: OriginalFrame {
                 id: frame.id.to_string(),
                 headers,
@@ -160,10 +228,7 @@ impl Worker {
             draft = draft.cause(opened.hash).trace(opened.envelope.trace.clone());
         }
         match self.endpoint.send(draft).await {
-            Ok(_) => {
-                self.endpoint.metrics().dead_lettered();
-                Ok(())
-            }
+            Ok(_) => Ok(()),
             // An earlier try stored it: this frame id exists once per stored message.
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
             Err(error) => Err(error),
@@ -178,4 +243,10 @@ impl Worker {
             Err(_) => 100,
         }
     }
+}
+
+/// Whether the key that `error` is about was withdrawn, rather than never known.
+fn is_withdrawn(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|s| s.downcast_ref::<CryptoError>());
+    matches!(source, Some(CryptoError::WithdrawnKey { .. }))
 }

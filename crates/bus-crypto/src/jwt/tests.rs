@@ -176,6 +176,17 @@ fn nobody_joins_an_account_by_naming_it() {
 }
 
 #[test]
+fn an_account_key_that_signs_for_another_account_is_not_believed() {
+    let mut foreign = claims();
+    foreign.issuer_account = Some(*key(NkeyKind::Account, 9).public());
+    let wanted = Err(CryptoError::NotTrusted("issued by another account"));
+    assert_eq!(foreign.issued_by(account().public()), wanted);
+
+    foreign.issuer_account = Some(*account().public());
+    assert_eq!(foreign.issued_by(account().public()), Ok(()));
+}
+
+#[test]
 fn an_account_cannot_sign_another_account() {
     let other = *key(NkeyKind::Account, 9).public();
     let claims = AccountClaims::new("w", other, *account().public(), NOW);

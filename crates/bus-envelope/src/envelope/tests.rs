@@ -1,12 +1,12 @@
 //! Rules and laws of the bytes that get bound, hashed and signed.
 
-use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
 use bytes::Bytes;
 use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::samples::{any_envelope, chain, full, plain};
 use crate::{ChainScope, EnvelopeError, EventHash, MessageEnvelope, TraceContext, TraceState};
+use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
 
 type Change = (&'static str, fn(&mut MessageEnvelope));
 

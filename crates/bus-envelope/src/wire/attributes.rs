@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bus_subjects::{AgentId, SessionId, Subject, SubjectError, WorkspaceId};
 use bytes::Bytes;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use uuid::Uuid;
@@ -11,6 +10,7 @@ use crate::{
     EnvelopeError, EventHash, Lineage, MessageEnvelope, Seal, Signature, Timestamp, TraceContext,
     TraceState, rules,
 };
+use bus_subjects::{AgentId, SessionId, Subject, SubjectError, WorkspaceId};
 
 /// The content type of a sealed payload on the wire.
 pub(crate) const SEALED: &str = "application/octet-stream";

@@ -6,7 +6,6 @@
 
 use std::fmt;
 
-use bus_subjects::{AgentId, SessionId, Subject, SubjectError, WorkspaceId};
 use bytes::Bytes;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -16,6 +15,7 @@ use crate::{
     EnvelopeError, EventHash, Lineage, MessageEnvelope, Seal, Signature, Timestamp, TraceContext,
     TraceState, rules,
 };
+use bus_subjects::{AgentId, SessionId, Subject, SubjectError, WorkspaceId};
 
 /// The `content-type` of this form.
 pub const CONTENT_TYPE: &str = "application/vnd.vakbus.envelope";

@@ -163,6 +163,18 @@ fn a_record_that_did_not_fit_on_the_disk_is_an_error_and_the_next_one_is_whole()
     assert_eq!(torn(&bytes).len(), 1);
 }
 
+#[test]
+fn a_record_of_which_only_the_line_feed_did_not_fit_is_kept() {
+    let mut appender = Appender::new(Disk { bytes: Cursor::new(Vec::new()), free: 15 }).unwrap();
+    appender.append(br#"{"n":1}"#).unwrap();
+    assert!(matches!(appender.append(br#"{"n":2}"#), Err(JsonlError::Io { .. })));
+    appender.file.free = 1_000;
+    appender.append(br#"{"n":3}"#).unwrap();
+    assert_eq!(appender.report, Some(TailReport::Recovered));
+    let bytes = appender.file.bytes.into_inner();
+    assert_eq!(records(&bytes), [r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#]);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_new_log_is_for_its_owner_alone() {

@@ -75,6 +75,10 @@ impl JsonlWriter {
         #[cfg(not(unix))]
         let _ignored = mode; // only Unix has modes
         let file = options.open(path).map_err(JsonlError::io("open"))?;
+        if let Some(dir) = path.parent() {
+            // So that a new file's name survives a power cut; not every system can do it.
+            let _ignored = File::open(dir).and_then(|dir| dir.sync_all());
+        }
         Ok(Self { inner: Appender::new(file)? })
     }
 }

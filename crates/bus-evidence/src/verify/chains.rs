@@ -1,4 +1,4 @@
-//! Walks the hash chains of a log and tells gap, fork, repetition, reordering and breach apart (D5).
+//! Walks the chains of a log: gap, fork, repetition, reordering and breach are told apart (D5).
 
 use std::collections::HashMap;
 

@@ -18,7 +18,8 @@ pub struct Options {
     /// The account key of the workspace. Without it the verdict is `consistent, signer unknown`.
     pub trust: Option<PublicKey>,
     /// Checkpoints kept elsewhere. Without one a tail that was cut off together with its checkpoint
-    /// is not noticed: the verdict is `completeness unknown`.
+    /// is not noticed: the verdict is `completeness unknown`. Their signers need a certificate in
+    /// the bundle.
     pub kept: Vec<String>,
 }
 

@@ -24,6 +24,7 @@ pub struct Broker {
     names: HashMap<StreamName, usize>,
     routes: SubjectTable<usize>,
     latest: Timestamp,
+    consumers: usize,
 }
 
 /// Names a stream for as long as the broker lives.
@@ -35,6 +36,15 @@ pub struct StreamKey(usize);
 pub struct ConsumerKey {
     stream: StreamKey,
     consumer: usize,
+    number: usize,
+}
+
+impl ConsumerKey {
+    /// The consumer's number among all of the broker: 0, 1, 2 … in the order of their creation.
+    #[must_use]
+    pub const fn number(self) -> usize {
+        self.number
+    }
 }
 
 /// A message under a lease.
@@ -59,6 +69,7 @@ impl Broker {
             names: HashMap::new(),
             routes: SubjectTable::new(),
             latest: Timestamp::from_unix_ns(i128::MIN),
+            consumers: 0,
         }
     }
 
@@ -111,8 +122,8 @@ impl Broker {
         let Some(state) = self.streams.get_mut(stream.0) else {
             return Err(unkept(&frame.subject, "append"));
         };
-        let appended = state.append(frame, expect, now, |consumer| {
-            ready(ConsumerKey { stream, consumer });
+        let appended = state.append(frame, expect, now, |consumer, number| {
+            ready(ConsumerKey { stream, consumer, number });
         })?;
         Ok(Receipt {
             stream: state.spec().name.clone(),
@@ -143,7 +154,9 @@ impl Broker {
         let Some(state) = self.streams.get_mut(stream.0) else {
             return Err(unknown(&spec.stream, "consume"));
         };
-        Ok(ConsumerKey { stream, consumer: state.consume(spec, consumers_max)? })
+        let (consumer, number) = state.consume(spec, consumers_max, self.consumers)?;
+        self.consumers = self.consumers.max(number + 1);
+        Ok(ConsumerKey { stream, consumer, number })
     }
 
     /// Leases the next message of `key`, or `None` when none is ready.

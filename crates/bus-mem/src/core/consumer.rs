@@ -12,6 +12,7 @@ use bus_envelope::Timestamp;
 #[derive(Debug)]
 pub(crate) struct Consumer {
     spec: ConsumerSpec,
+    number: usize,
     ready: VecDeque<Waiting>,
     /// Messages that rest, by the time they come back and their position.
     delayed: BTreeMap<(Timestamp, u64), u32>,
@@ -56,9 +57,10 @@ struct Lease {
 }
 
 impl Consumer {
-    pub(crate) fn new(spec: ConsumerSpec) -> Self {
+    pub(crate) fn new(spec: ConsumerSpec, number: usize) -> Self {
         Self {
             spec,
+            number,
             ready: VecDeque::new(),
             delayed: BTreeMap::new(),
             leases: HashMap::new(),
@@ -69,6 +71,11 @@ impl Consumer {
 
     pub(crate) const fn spec(&self) -> &ConsumerSpec {
         &self.spec
+    }
+
+    /// Its number among all consumers of the broker.
+    pub(crate) const fn number(&self) -> usize {
+        self.number
     }
 
     /// Takes in the message at `seq`, behind all others.

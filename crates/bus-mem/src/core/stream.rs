@@ -53,7 +53,8 @@ impl Stream {
         &self.spec
     }
 
-    /// Stores `frame`, and calls `ready` with every consumer that has one more message now.
+    /// Stores `frame`, and calls `ready` with the index and the number of every consumer that has
+    /// one more message now.
     ///
     /// A known id is answered before the expectation is looked at: whoever repeats an append whose
     /// answer was lost must learn that it is stored, although the subject's last has moved on.
@@ -62,7 +63,7 @@ impl Stream {
         frame: Frame,
         expect: Expect,
         now: Timestamp,
-        mut ready: impl FnMut(usize),
+        mut ready: impl FnMut(usize, usize),
     ) -> Result<Appended> {
         if let Some(seq) = self.dedupe.find(&frame.id, now) {
             return Ok(Appended { seq: Seq(seq), duplicate: true });
@@ -75,7 +76,7 @@ impl Stream {
         self.routes.for_each_match(&frame.subject, |&index| {
             if let Some(consumer) = consumers.get_mut(index) {
                 consumer.push(seq);
-                ready(index);
+                ready(index, consumer.number());
             }
         });
         self.log.push(Arc::new(Stored { frame, seq: Seq(seq), time: now }));
@@ -87,12 +88,18 @@ impl Stream {
         self.log.get(self.subjects.last(subject)).cloned()
     }
 
-    /// Joins or creates a consumer. A new one gets everything that is stored and matches.
-    pub(crate) fn consume(&mut self, spec: ConsumerSpec, consumers_max: usize) -> Result<usize> {
+    /// Joins or creates a consumer; returns its index and its number, `number` for a new one. A
+    /// new one gets everything that is stored and matches.
+    pub(crate) fn consume(
+        &mut self,
+        spec: ConsumerSpec,
+        consumers_max: usize,
+        number: usize,
+    ) -> Result<(usize, usize)> {
         let refuse = |kind, why: String| Err(Error::new(kind, "consume", why).at(&spec.name));
         if let Some((index, consumer)) = self.consumer_named(&spec.name) {
             if *consumer.spec() == spec {
-                return Ok(index);
+                return Ok((index, consumer.number()));
             }
             let why = "the consumer exists with another filter or lease";
             return refuse(ErrorKind::Conflict, why.to_owned());
@@ -115,7 +122,7 @@ impl Stream {
         if self.consumers.len() >= consumers_max {
             return refuse(ErrorKind::Full, format!("{consumers_max} consumers exist already"));
         }
-        Ok(self.add_consumer(spec))
+        Ok((self.add_consumer(spec, number), number))
     }
 
     /// Leases the next message of a consumer.
@@ -202,9 +209,9 @@ impl Stream {
         Some((index, self.consumers.get(index)?))
     }
 
-    fn add_consumer(&mut self, spec: ConsumerSpec) -> usize {
+    fn add_consumer(&mut self, spec: ConsumerSpec, number: usize) -> usize {
         let index = self.consumers.len();
-        let mut consumer = Consumer::new(spec);
+        let mut consumer = Consumer::new(spec, number);
         let spec = consumer.spec();
         self.names.insert(spec.name.clone(), index);
         self.routes.insert(spec.filter.clone(), index);

@@ -1,0 +1,307 @@
+//! An engine that fails on command: what a broker does on a bad day, at the place a story names.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bus_core::{
+    BoxFuture, Buckets, Bus, ConsumerSpec, Deliveries, Delivery, Engine, Entry, Error, ErrorKind,
+    Expect, ExpectRevision, Frame, Lag, Overflow, Promises, Receipt, Replay, Result, Revision, Seq,
+    Settle, Stored, StreamSpec, Subscription, Verdict,
+};
+use bus_subjects::{BucketKey, BucketName, Filter, StreamName, Subject};
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::sync::Notify;
+
+/// A real engine with a script of faults before it and a log of every call.
+///
+/// A call meets the first rule left that fits its operation and place; without one it reaches the
+/// engine untouched.
+pub struct Flaky(Arc<Shared>);
+
+struct Shared {
+    inner: Arc<dyn Engine>,
+    rules: Mutex<Vec<Rule>>,
+    calls: Mutex<Vec<Call>>,
+    hung: Notify,
+}
+
+/// An operation of an engine or of one of its deliveries.
+#[expect(missing_docs, reason = "each is the method of that name")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Op {
+    Publish,
+    Subscribe,
+    Request,
+    Declare,
+    Append,
+    Last,
+    Consume,
+    Replay,
+    Lag,
+    Close,
+    Get,
+    Put,
+    Delete,
+    Settle,
+    Extend,
+}
+
+/// How a call fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It is refused with this kind; it was not done.
+    Refused(ErrorKind),
+    /// It is lost on the way: not done, and nobody knows.
+    LostBefore,
+    /// It is done, and the answer is lost.
+    LostAfter,
+    /// It is done and the answer never comes: whoever waits is stuck until it is dropped.
+    StuckAfter,
+}
+
+/// One call, as it arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// What was called.
+    pub op: Op,
+    /// The subject, filter, stream, or `<bucket>.<key>`.
+    pub at: String,
+    /// The frame, for those calls that have one.
+    pub frame: Option<Frame>,
+    /// The verdict of a settlement.
+    pub verdict: Option<Verdict>,
+}
+
+struct Rule {
+    op: Op,
+    at: String,
+    fault: Fault,
+    left: u32,
+}
+
+impl Flaky {
+    /// Puts an empty script before `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Engine>) -> Self {
+        let (rules, calls, hung) = (Mutex::default(), Mutex::default(), Notify::new());
+        Self(Arc::new(Shared { inner, rules, calls, hung }))
+    }
+
+    /// The next `times` calls of `op` whose place begins with `at` fail so.
+    pub fn fail(&self, op: Op, at: &str, fault: Fault, times: u32) {
+        let rule = Rule { op, at: at.to_owned(), fault, left: times };
+        lock(&self.0.rules).push(rule);
+    }
+
+    /// Nothing fails any more.
+    pub fn heal(&self) {
+        lock(&self.0.rules).clear();
+    }
+
+    /// Every call so far, in order.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Call> {
+        lock(&self.0.calls).clone()
+    }
+
+    /// The frames that `append` was called with for places that begin with `at`, in order.
+    #[must_use]
+    pub fn appended(&self, at: &str) -> Vec<Frame> {
+        let fits = |call: &Call| call.op == Op::Append && call.at.starts_with(at);
+        self.calls().into_iter().filter(fits).filter_map(|call| call.frame).collect()
+    }
+
+    /// Forgets the calls so far.
+    pub fn forget(&self) {
+        lock(&self.0.calls).clear();
+    }
+
+    /// Waits until a call is stuck.
+    pub async fn stuck(&self) {
+        self.0.hung.notified().await;
+    }
+}
+
+impl Shared {
+    /// Logs a call and finds its fault.
+    fn arrive(&self, call: Call) -> Option<Fault> {
+        let mut rules = lock(&self.rules);
+        let fits =
+            |rule: &&mut Rule| rule.left > 0 && rule.op == call.op && call.at.starts_with(&rule.at);
+        let fault = rules.iter_mut().find(fits).map(|rule| {
+            rule.left -= 1;
+            rule.fault
+        });
+        lock(&self.calls).push(call);
+        fault
+    }
+
+    /// Plays `work` under the fault that the script has for this call.
+    async fn play<T>(&self, call: Call, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let lost = || Error::new(ErrorKind::Unavailable, "flaky", "no answer came").unknown();
+        match self.arrive(call) {
+            None => work.await,
+            Some(Fault::Refused(kind)) => {
+                Err(Error::new(kind, "flaky", "refused as the script says"))
+            }
+            Some(Fault::LostBefore) => Err(lost()),
+            Some(Fault::LostAfter) => {
+                work.await?;
+                Err(lost())
+            }
+            Some(Fault::StuckAfter) => {
+                work.await?;
+                self.hung.notify_one();
+                std::future::pending().await
+            }
+        }
+    }
+}
+
+impl Call {
+    fn new(op: Op, at: impl std::fmt::Display) -> Self {
+        Self { op, at: at.to_string(), frame: None, verdict: None }
+    }
+
+    fn with(op: Op, frame: &Frame) -> Self {
+        Self { frame: Some(frame.clone()), ..Self::new(op, &frame.subject) }
+    }
+}
+
+impl Bus for Flaky {
+    fn publish(&self, frame: Frame) -> BoxFuture<'_, Result<()>> {
+        let call = Call::with(Op::Publish, &frame);
+        Box::pin(self.0.play(call, self.0.inner.publish(frame)))
+    }
+
+    fn subscribe(&self, filter: Filter, overflow: Overflow) -> BoxFuture<'_, Result<Subscription>> {
+        let call = Call::new(Op::Subscribe, &filter);
+        Box::pin(self.0.play(call, self.0.inner.subscribe(filter, overflow)))
+    }
+
+    fn request(&self, frame: Frame, wait: std::time::Duration) -> BoxFuture<'_, Result<Frame>> {
+        let call = Call::with(Op::Request, &frame);
+        Box::pin(self.0.play(call, self.0.inner.request(frame, wait)))
+    }
+
+    fn declare(&self, stream: StreamSpec) -> BoxFuture<'_, Result<()>> {
+        let call = Call::new(Op::Declare, &stream.name);
+        Box::pin(self.0.play(call, self.0.inner.declare(stream)))
+    }
+
+    fn append(&self, frame: Frame, expect: Expect) -> BoxFuture<'_, Result<Receipt>> {
+        let call = Call::with(Op::Append, &frame);
+        Box::pin(self.0.play(call, self.0.inner.append(frame, expect)))
+    }
+
+    fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>> {
+        let call = Call::new(Op::Last, &subject);
+        Box::pin(self.0.play(call, self.0.inner.last(subject)))
+    }
+
+    fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>> {
+        let call = Call::new(Op::Consume, &consumer.filter);
+        Box::pin(async move {
+            let deliveries = self.0.play(call, self.0.inner.consume(consumer)).await?;
+            let shared = Arc::clone(&self.0);
+            Ok(Deliveries::new(stream::unfold(deliveries, move |mut deliveries| {
+                let shared = Arc::clone(&shared);
+                async move {
+                    let delivery = deliveries.next().await?;
+                    Some((delivery.map(|delivery| watched(shared, delivery)), deliveries))
+                }
+            })))
+        })
+    }
+
+    fn replay(&self, stream: StreamName, from: Seq) -> BoxFuture<'_, Result<Replay>> {
+        let call = Call::new(Op::Replay, &stream);
+        Box::pin(self.0.play(call, self.0.inner.replay(stream, from)))
+    }
+
+    fn lag(&self, stream: StreamName) -> BoxFuture<'_, Result<Lag>> {
+        let call = Call::new(Op::Lag, &stream);
+        Box::pin(self.0.play(call, self.0.inner.lag(stream)))
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.0.play(Call::new(Op::Close, ""), self.0.inner.close()))
+    }
+}
+
+impl Buckets for Flaky {
+    fn get(&self, bucket: BucketName, key: BucketKey) -> BoxFuture<'_, Result<Option<Entry>>> {
+        let call = Call::new(Op::Get, format!("{bucket}.{key}"));
+        Box::pin(self.0.play(call, self.0.inner.get(bucket, key)))
+    }
+
+    fn put(
+        &self,
+        bucket: BucketName,
+        key: BucketKey,
+        value: Bytes,
+        expect: ExpectRevision,
+    ) -> BoxFuture<'_, Result<Revision>> {
+        let call = Call::new(Op::Put, format!("{bucket}.{key}"));
+        Box::pin(self.0.play(call, self.0.inner.put(bucket, key, value, expect)))
+    }
+
+    fn delete(
+        &self,
+        bucket: BucketName,
+        key: BucketKey,
+        expect: ExpectRevision,
+    ) -> BoxFuture<'_, Result<()>> {
+        let call = Call::new(Op::Delete, format!("{bucket}.{key}"));
+        Box::pin(self.0.play(call, self.0.inner.delete(bucket, key, expect)))
+    }
+}
+
+impl Engine for Flaky {
+    fn promises(&self) -> Promises {
+        self.0.inner.promises()
+    }
+}
+
+/// The same delivery, its settlement under the script.
+fn watched(shared: Arc<Shared>, inner: Delivery) -> Delivery {
+    let message = Stored { frame: inner.frame.clone(), seq: inner.seq, time: inner.stored };
+    let (stream, attempt, lease) = (inner.stream.clone(), inner.attempt, inner.lease);
+    let frame = inner.frame.clone();
+    let settle = Watched { shared, frame, inner: tokio::sync::Mutex::new(Some(inner)) };
+    Delivery::new(stream, message, attempt, lease, Box::new(settle))
+}
+
+struct Watched {
+    shared: Arc<Shared>,
+    frame: Frame,
+    /// The engine's delivery until it is settled; the lock serialises that with extensions.
+    inner: tokio::sync::Mutex<Option<Delivery>>,
+}
+
+impl Settle for Watched {
+    fn settle(&self, verdict: Verdict) -> BoxFuture<'_, Result<()>> {
+        let mut call = Call::with(Op::Settle, &self.frame);
+        call.verdict = Some(verdict.clone());
+        Box::pin(self.shared.play(call, async move {
+            match self.inner.lock().await.take() {
+                Some(inner) => inner.settle(verdict).await,
+                None => Err(Error::new(ErrorKind::LeaseLost, "settle", "it was settled before")),
+            }
+        }))
+    }
+
+    fn extend(&self) -> BoxFuture<'_, Result<()>> {
+        let call = Call::with(Op::Extend, &self.frame);
+        Box::pin(self.shared.play(call, async move {
+            match &*self.inner.lock().await {
+                Some(inner) => inner.extend().await,
+                None => Err(Error::new(ErrorKind::LeaseLost, "extend", "it was settled before")),
+            }
+        }))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

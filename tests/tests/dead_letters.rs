@@ -1,0 +1,296 @@
+//! C10: a dead letter that cannot be stored, and a worker that dies while it gives up.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of a story that cannot be told fail it")]
+
+use std::{sync::Mutex, time::Duration};
+
+use bus_core::{
+    BoxFuture, DeadLetterEvent, ErrorKind, Failure, Handled, Outcome, Stop, TaskEvent, Verdict,
+    planes,
+};
+use bus_stories::{Doing, Fault, Flaky, Op, Scripted, Stage, Told, task, word};
+use bus_subjects::Role;
+use tokio::time::Instant;
+
+const DLQ: &str = "vak.dlq.";
+
+/// A worker that fails one task until its dead letter is stored, and all it reported with times.
+async fn until_dead_lettered(stage: &Stage) -> Vec<(Duration, TaskEvent)> {
+    let worker = stage.worker("coder-1").unwrap();
+    let (stop, events, start) = (Stop::default(), Mutex::new(Vec::new()), Instant::now());
+    let report = |event: TaskEvent| {
+        if matches!(event, TaskEvent::DeadLettered { .. }) {
+            stop.drain.cancel();
+        }
+        events.lock().unwrap().push((start.elapsed(), event));
+    };
+    worker.run(&Scripted::failing(99), &stop, report).await.unwrap();
+    events.into_inner().unwrap()
+}
+
+async fn one_task(stage: &Stage) -> String {
+    let boss = stage.agent("boss", Role::Orchestrator).unwrap();
+    boss.send(task(stage, "poison")).await.unwrap().id
+}
+
+fn words(events: &[(Duration, TaskEvent)]) -> Vec<&'static str> {
+    events.iter().map(|(_, event)| word(event)).collect()
+}
+
+/// The one dead letter, after checks that hold whatever went wrong on the way to it.
+async fn the_one_letter(stage: &Stage, task_id: &str) -> DeadLetterEvent {
+    let mut letters = stage.letters().await.unwrap();
+    let letter = letters.pop().unwrap();
+    assert!(letters.is_empty(), "there is more than one dead letter");
+    assert_eq!(letter.envelope_id, task_id);
+    assert_eq!(letter.attempts, 4);
+    assert_eq!(stage.metrics.snapshot().dead_letter_count, 1);
+    let lag = stage.lag().await.unwrap();
+    assert_eq!((lag.pending, lag.in_flight), (0, 0), "the original is still there");
+    letter
+}
+
+/// One way in which storing a dead letter fails `times` times, and what follows.
+async fn survives(fault: Fault, times: u32, kind: ErrorKind, in_vain: usize) {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    let task_id = one_task(&stage).await;
+    flaky.fail(Op::Append, DLQ, fault, times);
+
+    let events = until_dead_lettered(&stage).await;
+
+    let mut expected = vec!["retried"; 3];
+    expected.extend(vec!["unsettled"; in_vain]);
+    expected.push("dead-lettered");
+    assert_eq!(words(&events), expected, "{fault:?}");
+    for (_, event) in &events {
+        if let TaskEvent::Unsettled { error, .. } = event {
+            assert_eq!(error.kind(), kind);
+        }
+    }
+    let letter = the_one_letter(&stage, &task_id).await;
+    assert_eq!(letter.failure_reason, "retries exhausted after 4 attempts: it broke", "{fault:?}");
+    assert_eq!(letter.worker_id.as_deref(), Some("coder-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_dead_letter_stream_keeps_the_original() {
+    survives(Fault::Refused(ErrorKind::Full), 3, ErrorKind::Full, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_permission_for_dead_letters_keeps_the_original() {
+    survives(Fault::Refused(ErrorKind::Denied), 3, ErrorKind::Denied, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_is_too_large_keeps_the_original() {
+    survives(Fault::Refused(ErrorKind::TooLarge), 2, ErrorKind::TooLarge, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_is_gone_keeps_the_original() {
+    // Each try sends the same bytes three times.
+    survives(Fault::LostBefore, 9, ErrorKind::Unavailable, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_stored_without_an_answer_is_not_stored_again() {
+    survives(Fault::LostAfter, 9, ErrorKind::Unavailable, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_lost_answer_is_not_even_noticed() {
+    survives(Fault::LostAfter, 1, ErrorKind::Unavailable, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_dead_lettered_is_tried_ever_more_rarely() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    one_task(&stage).await;
+    flaky.fail(Op::Append, DLQ, Fault::Refused(ErrorKind::Full), 9);
+
+    let events = until_dead_lettered(&stage).await;
+
+    let times: Vec<Duration> = events[3..].iter().map(|(time, _)| *time).collect();
+    let rests: Vec<u64> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+    for (rest, expected) in rests.iter().zip([5, 10, 20, 40, 80, 160, 240, 240, 240]) {
+        let within = expected * 9 / 10..=expected * 11 / 10;
+        assert!(within.contains(rest), "rests of {rests:?} seconds");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_counted_while_no_dead_letter_is_stored() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    one_task(&stage).await;
+    flaky.fail(Op::Append, DLQ, Fault::Refused(ErrorKind::Full), u32::MAX);
+    let worker = stage.worker("coder-1").unwrap();
+    let (stop, in_vain) = (Stop::default(), Mutex::new(0));
+    let report = |event: TaskEvent| {
+        if matches!(event, TaskEvent::Unsettled { .. }) {
+            *in_vain.lock().unwrap() += 1;
+        }
+        if *in_vain.lock().unwrap() == 5 {
+            stop.drain.cancel();
+        }
+    };
+    worker.run(&Scripted::failing(99), &stop, report).await.unwrap();
+
+    assert_eq!(stage.metrics.snapshot().dead_letter_count, 0);
+    assert!(stage.letters().await.unwrap().is_empty());
+    assert_eq!(stage.lag().await.unwrap().pending, 1, "the original is lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_given_up_is_not_run_again_while_its_letter_waits() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    one_task(&stage).await;
+    flaky.fail(Op::Append, DLQ, Fault::Refused(ErrorKind::Full), 2);
+    let worker = stage.worker("coder-1").unwrap();
+    let (stop, runs) = (Stop::default(), std::sync::Arc::new(Mutex::new(0)));
+    let counted = std::sync::Arc::clone(&runs);
+    let hopeless = Doing(move |_: Told| -> BoxFuture<'static, Result<Handled, Failure>> {
+        *counted.lock().unwrap() += 1;
+        Box::pin(async { Err(Failure::Hopeless { reason: "no such file".to_owned() }) })
+    });
+    let report = |event: TaskEvent| {
+        if matches!(event, TaskEvent::DeadLettered { .. }) {
+            stop.drain.cancel();
+        }
+    };
+    worker.run(&hopeless, &stop, report).await.unwrap();
+
+    assert_eq!(*runs.lock().unwrap(), 1);
+    let letters = stage.letters().await.unwrap();
+    assert_eq!((letters.len(), letters[0].attempts), (1, 1));
+    assert_eq!(letters[0].failure_reason, "no such file");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_worker_stores_the_letter_with_the_first_ones_reason() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    let task_id = one_task(&stage).await;
+    flaky.fail(Op::Append, DLQ, Fault::Refused(ErrorKind::Full), 1);
+    let stop = Stop::default();
+    let first = stage.worker("coder-1").unwrap();
+    let report = |event: TaskEvent| {
+        if matches!(event, TaskEvent::Unsettled { .. }) {
+            stop.drain.cancel();
+        }
+    };
+    first.run(&Scripted::failing(99), &stop, report).await.unwrap();
+
+    let (stop, second) = (Stop::default(), stage.worker("coder-2").unwrap());
+    second.run(&Scripted::failing(0), &stop, |_| stop.drain.cancel()).await.unwrap();
+
+    let letter = the_one_letter(&stage, &task_id).await;
+    assert_eq!(letter.failure_reason, "retries exhausted after 4 attempts: it broke");
+    assert_eq!(letter.worker_id.as_deref(), Some("coder-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_between_letter_and_settlement_leaves_one_letter() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    let task_id = one_task(&stage).await;
+    flaky.fail(Op::Append, DLQ, Fault::StuckAfter, 1);
+
+    let (stop, first) = (Stop::default(), stage.worker("coder-1").unwrap());
+    let failing = Scripted::failing(99);
+    tokio::select! {
+        _ = first.run(&failing, &stop, |_| ()) => panic!("the worker did not crash"),
+        () = flaky.stuck() => {}
+    }
+    assert_eq!(stage.lag().await.unwrap().in_flight, 1, "the original was settled first");
+
+    let second = stage.worker("coder-2").unwrap();
+    let events = Mutex::new(Vec::new());
+    let report = |event: TaskEvent| {
+        events.lock().unwrap().push(event);
+        stop.drain.cancel();
+    };
+    second.run(&Scripted::failing(0), &stop, report).await.unwrap();
+
+    let events = events.into_inner().unwrap();
+    assert!(matches!(&events[..], [TaskEvent::DeadLettered { attempts: 4, .. }]), "{events:?}");
+    the_one_letter(&stage, &task_id).await;
+}
+
+/// Where the appends to the dead letters and the settlements stand among the calls.
+fn order(flaky: &Flaky) -> Vec<String> {
+    let steps = flaky.calls().into_iter().filter_map(|call| match (call.op, call.verdict) {
+        (Op::Append, _) if call.at.starts_with(DLQ) => Some("store the letter".to_owned()),
+        (Op::Settle, Some(Verdict::Retry { .. })) => Some("retry".to_owned()),
+        (Op::Settle, Some(Verdict::Reject { .. })) => Some("remove the original".to_owned()),
+        (Op::Settle, Some(other)) => Some(format!("{other:?}")),
+        _ => None,
+    });
+    steps.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_letter_is_stored_before_the_original_is_removed() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    one_task(&stage).await;
+    flaky.fail(Op::Append, DLQ, Fault::Refused(ErrorKind::Full), 1);
+
+    until_dead_lettered(&stage).await;
+
+    let expected = [
+        "retry",
+        "retry",
+        "retry",
+        "store the letter",
+        "retry",
+        "store the letter",
+        "remove the original",
+    ];
+    assert_eq!(order(&flaky), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_whose_original_could_not_be_removed_is_not_written_twice() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    let task_id = one_task(&stage).await;
+    flaky.fail(Op::Settle, "vak.work.", Fault::LostBefore, 0);
+    let worker = stage.worker("coder-1").unwrap();
+    let (stop, events) = (Stop::default(), Mutex::new(Vec::new()));
+    let report = |event: TaskEvent| {
+        match &event {
+            // From now on the next verdict is the rejection: it gets lost once.
+            TaskEvent::Retried { attempt: 3, .. } => {
+                flaky.fail(Op::Settle, "vak.work.", Fault::LostBefore, 1);
+            }
+            TaskEvent::Unsettled { error, .. } => assert_eq!(error.outcome(), Outcome::Unknown),
+            TaskEvent::DeadLettered { .. } => stop.drain.cancel(),
+            _ => {}
+        }
+        events.lock().unwrap().push((Duration::ZERO, event));
+    };
+    worker.run(&Scripted::failing(99), &stop, report).await.unwrap();
+
+    let events = events.into_inner().unwrap();
+    let expected = ["retried", "retried", "retried", "unsettled", "dead-lettered"];
+    assert_eq!(words(&events), expected);
+    the_one_letter(&stage, &task_id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_holds_the_whole_original() {
+    let stage = Stage::new().await.unwrap();
+    let boss = stage.agent("boss", Role::Orchestrator).unwrap();
+    let sent = boss.send(task(&stage, "poison")).await.unwrap();
+    until_dead_lettered(&stage).await;
+
+    let letter = the_one_letter(&stage, &sent.id).await;
+    let headers: Vec<(String, String)> = sent
+        .frame
+        .headers
+        .iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    assert_eq!(letter.original.headers, headers);
+    assert_eq!(letter.original.id, sent.id);
+    assert_eq!(letter.subject, sent.frame.subject.as_str());
+    assert_eq!(letter.stream, planes::work_stream(&stage.workspace).unwrap().as_str());
+    assert_eq!(letter.seq, sent.receipt.seq.0);
+}
