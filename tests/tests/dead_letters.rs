@@ -5,9 +5,10 @@
 use std::{sync::Mutex, time::Duration};
 
 use bus_core::{
-    BoxFuture, DeadLetterEvent, ErrorKind, Failure, Handled, Outcome, Stop, TaskEvent, Verdict,
-    planes,
+    BoxFuture, DeadLetterEvent, Endpoint, ErrorKind, Failure, Handled, Outcome, Stop, TaskEvent,
+    Verdict, planes,
 };
+use bus_envelope::WireForm;
 use bus_stories::{Doing, Fault, Flaky, Op, Scripted, Stage, Told, task, word};
 use bus_subjects::Role;
 use tokio::time::Instant;
@@ -251,7 +252,6 @@ async fn the_letter_is_stored_before_the_original_is_removed() {
 async fn a_letter_whose_original_could_not_be_removed_is_not_written_twice() {
     let (stage, flaky) = Stage::flaky().await.unwrap();
     let task_id = one_task(&stage).await;
-    flaky.fail(Op::Settle, "vak.work.", Fault::LostBefore, 0);
     let worker = stage.worker("coder-1").unwrap();
     let (stop, events) = (Stop::default(), Mutex::new(Vec::new()));
     let report = |event: TaskEvent| {
@@ -272,6 +272,32 @@ async fn a_letter_whose_original_could_not_be_removed_is_not_written_twice() {
     let expected = ["retried", "retried", "retried", "unsettled", "dead-lettered"];
     assert_eq!(words(&events), expected);
     the_one_letter(&stage, &task_id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_largest_task_there_is_can_be_dead_lettered() {
+    let stage = Stage::new().await.unwrap();
+    let boss = stage.agent("boss", Role::Orchestrator).unwrap();
+    let mut largest = task(&stage, "");
+    largest.payload = vec![7; Endpoint::PAYLOAD_BYTES_MAX].into();
+    let task_id = boss.send(largest).await.unwrap().id;
+    until_dead_lettered(&stage).await;
+    the_one_letter(&stage, &task_id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_could_not_be_dead_lettered_is_not_sent() {
+    let stage = Stage::new().await.unwrap();
+    let mut parts = stage.parts(stage.certified("boss", Role::Orchestrator).unwrap());
+    parts.wire = WireForm::Json;
+    let boss = Endpoint::new(parts).unwrap();
+    let mut large = task(&stage, "");
+    large.payload = vec![7; Endpoint::PAYLOAD_BYTES_MAX].into();
+
+    let refused = boss.send(large).await.unwrap_err();
+
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotDone));
+    assert_eq!(stage.lag().await.unwrap().pending, 0);
 }
 
 #[tokio::test(start_paused = true)]

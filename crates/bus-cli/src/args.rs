@@ -19,13 +19,20 @@ pub(crate) struct Cli {
 
 /// Options that every command takes.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// The workspace to act in; made with its keys when it is first used.
     #[arg(long, global = true, value_name = "NAME", default_value = "default")]
-    #[arg(env = "VAKBUS_WORKSPACE", value_parser = WorkspaceId::parse)]
+    #[arg(env = "VAKBUS_WORKSPACE", hide_env_values = true, value_parser = WorkspaceId::parse)]
     pub(crate) workspace: WorkspaceId,
     /// Where keys and certificates are kept [default: the platform's data home].
-    #[arg(long, global = true, value_name = "DIR", env = "VAKBUS_DATA_DIR")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "VAKBUS_DATA_DIR",
+        hide_env_values = true
+    )]
     pub(crate) data_dir: Option<PathBuf>,
     /// Print JSON, one object a line.
     #[arg(long, global = true)]
@@ -87,7 +94,7 @@ pub(crate) struct SwarmArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) max_retries: u32,
     /// How long one try may take; then its whole process group is ended.
-    #[arg(long, value_name = "D", value_parser = duration)]
+    #[arg(long, value_name = "D", value_parser = some_time)]
     pub(crate) timeout: Option<Duration>,
     /// The delay before the first retry; five times it before the second, then thirty times.
     #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
@@ -145,7 +152,7 @@ pub(crate) enum AgentCommand {
         #[arg(long = "role", value_name = "ROLE", required = true, value_parser = role)]
         roles: Vec<Role>,
         /// How long the certificate is valid [default: for ever].
-        #[arg(long, value_name = "D", value_parser = duration)]
+        #[arg(long, value_name = "D", value_parser = some_time)]
         valid_for: Option<Duration>,
     },
     /// List the agents of the workspace.
@@ -199,6 +206,13 @@ impl From<Color> for ColorChoice {
 
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error} (examples: 100ms, 5s, 2m)"))
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("expected more than no time at all".to_owned()),
+        some => Ok(some),
+    }
 }
 
 fn role(text: &str) -> Result<Role, String> {

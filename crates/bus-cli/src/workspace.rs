@@ -84,10 +84,10 @@ impl Workspace {
         }
         dir.check()?;
         let seed = dir.read("account.nk")?;
-        let account = SigningKey::from_seed_text(seed.trim_end())?;
+        let account = SigningKey::from_seed_text(seed.trim_end())
+            .map_err(|e| damaged(&dir, "account.nk", e))?;
         if account.public().kind() != NkeyKind::Account {
-            let what = format!("account.nk of workspace {name} holds no account key");
-            return Err(CliError::new(Exit::Failed, what));
+            return Err(damaged(&dir, "account.nk", "not an account's key"));
         }
         Ok(Self { name: name.clone(), dir, account })
     }
@@ -120,7 +120,8 @@ impl Workspace {
                 CliError::usage(format!("{SECRET_VARIABLE}: {error}"))
                     .next("unset it to use the secret of the data directory")
             })?,
-            None => WorkspaceSecret::from_text(&self.dir.read("secret")?)?,
+            None => WorkspaceSecret::from_text(&self.dir.read("secret")?)
+                .map_err(|error| damaged(&self.dir, "secret", error))?,
         };
         let keyring = Keyring::new();
         keyring.add_secret(self.name.as_str(), SECRET_NAME, secret)?;
@@ -166,9 +167,11 @@ impl Workspace {
         let agents = self.dir.below("agents");
         let mut found = Vec::new();
         for name in agents.list(".creds")? {
-            let text = agents.read(&format!("{name}.creds"))?;
-            let credentials = creds::parse(&text)?;
-            found.push(Certificate::parse(credentials.jwt())?);
+            let file = format!("{name}.creds");
+            let text = agents.read(&file)?;
+            let credentials = creds::parse(&text).map_err(|e| damaged(&agents, &file, e))?;
+            let certificate = Certificate::parse(credentials.jwt());
+            found.push(certificate.map_err(|error| damaged(&agents, &file, error))?);
         }
         Ok(found)
     }
@@ -176,6 +179,13 @@ impl Workspace {
     fn dir(home: &Home, name: &WorkspaceId) -> Home {
         home.below("workspaces").below(name.as_str())
     }
+}
+
+/// A file of ours that says something else than it should; what it says is not told.
+fn damaged(dir: &Home, file: &str, error: impl std::fmt::Display) -> CliError {
+    let path = dir.path().join(file);
+    CliError::new(Exit::Failed, format!("{} is damaged: {error}", path.display()))
+        .next("put back your copy of it")
 }
 
 fn random_name(entropy: &dyn Entropy) -> Result<String, CliError> {

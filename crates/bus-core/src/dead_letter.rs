@@ -1,9 +1,10 @@
 //! What is kept of a task that was given up: enough to understand it and to send it again.
 
+use base64::Engine as _;
 use bus_subjects::StreamName;
 use serde::{Deserialize, Serialize};
 
-use crate::{Delivery, Error, ErrorKind, Result};
+use crate::{Delivery, Error, ErrorKind, Frame, Result};
 
 /// The record of a task that was given up, as its dead letter's payload (JSON).
 ///
@@ -78,6 +79,36 @@ impl DeadLetterEvent {
     pub fn frame_id(stream: &StreamName, delivery: &Delivery) -> String {
         let stream: String = stream.as_str().chars().take(64).collect();
         format!("{stream}@{}:{}", delivery.stored.unix_ns(), delivery.seq.0)
+    }
+}
+
+impl OriginalFrame {
+    /// What a dead letter keeps of `frame`: everything but its subject, which stands beside it.
+    #[must_use]
+    pub fn of(frame: &Frame) -> Self {
+        Self {
+            id: frame.id.to_string(),
+            headers: frame.headers.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
+            body_base64: base64::engine::general_purpose::STANDARD.encode(&frame.body),
+        }
+    }
+
+    /// Refuses a frame that would not fit into a dead letter as a whole: what cannot be given up
+    /// must not be sent.
+    pub(crate) fn check_fits(frame: &Frame) -> Result<()> {
+        // Base64 makes four of three; a letter of a header needs two in JSON at most, a header
+        // itself quotes and commas; the rest is the reason, escaped, and the letter's own headers.
+        const REST_BYTES: usize = 32 * 1024;
+        let (body, headers) = (frame.body.len(), &frame.headers);
+        let bytes = body.div_ceil(3) * 4 + 2 * headers.bytes() + 8 * headers.len() + REST_BYTES;
+        let bytes_max = Frame::BYTES_MAX;
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let detail = format!(
+            "a dead letter of this message could have {bytes} bytes: at most {bytes_max} are allowed"
+        );
+        Err(Error::new(ErrorKind::TooLarge, "send", detail).at(&frame.subject))
     }
 }
 

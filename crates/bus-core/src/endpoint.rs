@@ -71,8 +71,8 @@ pub enum Recorded {
     AlreadyThere,
 }
 
-/// A message that was received, checked and opened.
-#[derive(Debug, Clone)]
+/// A message that was received, checked and opened. `Debug` does not show the payload.
+#[derive(Clone)]
 pub struct Opened {
     /// The envelope as it came, payload still sealed.
     pub envelope: MessageEnvelope,
@@ -92,7 +92,7 @@ struct Inner {
 
 impl Endpoint {
     /// The largest payload of a draft, in bytes (640 KiB): what is larger would not fit into a
-    /// dead letter as a whole.
+    /// dead letter as a whole. With very large headers, or in the JSON wire form, it is less.
     pub const PAYLOAD_BYTES_MAX: usize = 640 * 1024;
 
     /// Starts a new incarnation of the agent.
@@ -199,7 +199,18 @@ impl Endpoint {
         &self.0.parts.engine
     }
 
+    /// What is sent under a certificate that ended would be refused by everybody who reads it.
+    fn check_certificate(&self, op: &'static str) -> Result<()> {
+        let certificate = self.identity().certificate();
+        if certificate.is_valid_at(self.clock().now()) {
+            return Ok(());
+        }
+        let detail = "the certificate of this identity is not valid at this time";
+        Err(Error::new(crate::ErrorKind::Denied, op, detail).at(self.agent()))
+    }
+
     fn may_subscribe(&self, op: &'static str, filter: &Filter) -> Result<()> {
+        self.check_certificate(op)?;
         if self.0.policy.can_subscribe(filter) {
             return Ok(());
         }
@@ -214,6 +225,16 @@ impl std::fmt::Debug for Endpoint {
             .field("agent", self.agent())
             .field("incarnation", &self.0.incarnation)
             .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened")
+            .field("envelope", &self.envelope)
+            .field("payload_bytes", &self.payload.len())
+            .field("hash", &self.hash)
+            .finish()
     }
 }
 

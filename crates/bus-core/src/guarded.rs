@@ -53,6 +53,12 @@ impl Guarded {
     }
 }
 
+impl std::fmt::Debug for Guarded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guarded").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
 /// The refusal every executor of a policy answers with.
 pub(crate) fn denied(
     op: &'static str,

@@ -20,7 +20,9 @@ pub struct Identity {
 }
 
 /// A workspace's word that a key belongs to an agent in certain roles: a NATS user JWT.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// `Debug` does not show its text, which a server may take for a credential (D10).
+#[derive(Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// The workspace the agent belongs to.
     pub workspace: WorkspaceId,
@@ -194,6 +196,20 @@ impl Certificate {
     #[must_use]
     pub fn is_valid_at(&self, time: Timestamp) -> bool {
         self.issued <= time && self.expires.is_none_or(|end| time < end)
+    }
+}
+
+impl std::fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Certificate")
+            .field("workspace", &self.workspace)
+            .field("agent", &self.agent)
+            .field("nkey", &self.nkey.text())
+            .field("issuer", &self.issuer.text())
+            .field("roles", &self.roles)
+            .field("issued", &self.issued)
+            .field("expires", &self.expires)
+            .finish_non_exhaustive()
     }
 }
 

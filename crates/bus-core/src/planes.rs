@@ -1,6 +1,6 @@
 //! The streams of a workspace: which subjects are durable, and by which policy.
 
-use std::num::NonZeroU64;
+use std::{num::NonZeroU64, time::Duration};
 
 use bus_subjects::{Filter, StreamName, WorkspaceId};
 
@@ -23,14 +23,22 @@ pub fn workspace_streams(workspace: &WorkspaceId) -> Result<Vec<StreamSpec>> {
     let inbox = format!("vak.agent.{workspace}.*.inbox");
     let mut inboxes = spec(inbox_stream(workspace)?, &inbox, Retention::WorkQueue)?;
     inboxes.messages_per_subject_max = INBOX_MESSAGES_MAX;
-    Ok(vec![
+    let mut streams = vec![
         spec(work_stream(workspace)?, &work, Retention::WorkQueue)?,
         inboxes,
         spec(receipts_stream()?, "vak.receipts.>", Retention::AppendOnly)?,
         spec(StreamName::parse("VAK_APPROVALS")?, "vak.approvals.>", Retention::Kept)?,
         spec(dead_letters_stream()?, "vak.dlq.>", Retention::Kept)?,
-    ])
+    ];
+    for records in streams.iter_mut().skip(2) {
+        records.dedupe_window = RECORDS_DEDUPE_WINDOW;
+    }
+    Ok(streams)
 }
+
+/// How long the ids of receipts, approvals and dead letters are remembered: longer than any retry
+/// of their task, so that there is one of each.
+const RECORDS_DEDUPE_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// The stream that keeps the tasks of `workspace`.
 ///

@@ -59,17 +59,17 @@ fn account(text: &str) -> Result<PublicKey, CliError> {
 fn text(report: &Report) -> String {
     let counts = report.counts;
     let mut lines = vec![
-        format!("{}: workspace {}, session {}", report.verdict(), report.workspace, report.session),
+        format!("{}; {}", report.verdict(), report.completeness()),
+        format!("workspace {}, session {}", report.workspace, report.session),
         format!(
-            "{} tasks, {} receipts, {} dead letters, {} certificates; {} chains; {} tasks open",
-            counts.tasks,
-            counts.receipts,
-            counts.dead_letters,
-            counts.certificates,
-            report.chains,
-            report.tasks_open
+            "{} ({} open), {}, {}, {}; {}",
+            print::counted(counts.tasks, "task", "tasks"),
+            report.tasks_open,
+            print::counted(counts.receipts, "receipt", "receipts"),
+            print::counted(counts.dead_letters, "dead letter", "dead letters"),
+            print::counted(counts.certificates, "certificate", "certificates"),
+            print::counted(report.chains, "chain", "chains"),
         ),
-        format!("completeness: {}", report.completeness()),
     ];
     for signer in &report.signers {
         let roles = signer.roles.join(", ");

@@ -38,7 +38,7 @@ async fn received(signal: &mut Option<Signal>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Whether the mask of ignored signals in a process's `status` file holds `kind`.

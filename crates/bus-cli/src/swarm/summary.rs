@@ -1,6 +1,6 @@
 //! How a run went, for people and for programs.
 
-use std::{fmt::Write as _, io};
+use std::io;
 
 use anstyle::{AnsiColor, Style};
 use serde_json::json;
@@ -127,56 +127,61 @@ impl Summary {
 
     fn text(&self) -> String {
         let (good, bad) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default());
-        let mut text = String::new();
-        let mut paint = |style: Style, line: String| {
-            // Writing to a String cannot fail.
-            let _written = writeln!(text, "{style}{line}{style:#}");
-        };
+        let plain = Style::new();
         let style = if self.exit() == Exit::Done { good } else { bad };
-        let mut head = format!("{} of {} tasks completed", self.state.completed, self.tasks);
-        for (count, what) in [
-            (self.dead_letters.len(), "dead-lettered"),
-            (self.not_run, "not run"),
-            (self.state.retries, "retries"),
+        let mut lines = vec![(style, self.head()), (plain, self.checks())];
+        for dead in self.dead_letters.iter().take(LISTED_MAX) {
+            let DeadLetter { task, line, text, attempts, reason } = dead;
+            let line = line.map_or_else(|| "?".to_owned(), |line| line.to_string());
+            let attempts = print::counted((*attempts).into(), "attempt", "attempts");
+            lines.push((bad, format!("dead letter: line {line}, {attempts}, task {task}: {text}")));
+            lines.push((plain, format!("  {reason}")));
+        }
+        if let Some(more) = self.dead_letters.len().checked_sub(LISTED_MAX).filter(|n| *n > 0) {
+            lines.push((bad, format!("and {more} more dead letters (--json lists all)")));
+        }
+        for trouble in &self.state.troubles {
+            lines.push((bad, format!("trouble: {trouble}")));
+        }
+        if let Some(dir) = &self.evidence {
+            let line = format!("evidence in {dir}; check it with: vakbus verify {dir}");
+            lines.push((plain, line));
+        }
+        let painted = lines.iter().map(|(style, line)| {
+            // A command's last words are a stranger's.
+            let line = print::harmless(line);
+            format!("{style}{line}{style:#}")
+        });
+        painted.collect::<Vec<_>>().join("\n")
+    }
+
+    /// What became of the tasks, in one line.
+    fn head(&self) -> String {
+        let tasks = print::counted(self.tasks as u64, "task", "tasks");
+        let mut head = format!("{} of {tasks} completed", self.state.completed);
+        for (count, one, many) in [
+            (self.dead_letters.len(), "dead-lettered", "dead-lettered"),
+            (self.not_run, "not run", "not run"),
+            (self.state.retries, "retry", "retries"),
         ] {
             if count > 0 {
-                head.push_str(&format!(", {count} {what}"));
+                head.push_str(", ");
+                head.push_str(&print::counted(count as u64, one, many));
             }
         }
         if self.state.interrupted {
             head.push_str(" (stopped by the user)");
         }
-        paint(style, format!("{head} in {:.2} s", self.seconds));
-        let plain = Style::new();
-        paint(
-            plain,
-            format!(
-                "{} receipts, {} chains verified, {} broken; {} live events, {} missed",
-                self.receipts,
-                self.chains_verified,
-                self.chains_broken,
-                self.live_events,
-                self.live_missed
-            ),
-        );
-        for dead in self.dead_letters.iter().take(LISTED_MAX) {
-            let line = dead.line.map_or_else(|| "?".to_owned(), |line| line.to_string());
-            let DeadLetter { task, text, attempts, reason, .. } = dead;
-            let head =
-                format!("dead letter: line {line}, {attempts} attempts, task {task}: {text}");
-            paint(bad, print::harmless(&head));
-            paint(plain, format!("  {}", print::harmless(reason)));
-        }
-        if let Some(more) = self.dead_letters.len().checked_sub(LISTED_MAX).filter(|n| *n > 0) {
-            paint(bad, format!("and {more} more dead letters (--json lists all)"));
-        }
-        for trouble in &self.state.troubles {
-            paint(bad, format!("trouble: {trouble}"));
-        }
-        if let Some(dir) = &self.evidence {
-            paint(plain, format!("evidence in {dir}; check it with: vakbus verify {dir}"));
-        }
-        text.truncate(text.trim_end().len());
-        text
+        format!("{head} in {:.2} s", self.seconds)
+    }
+
+    /// What was checked, in one line.
+    fn checks(&self) -> String {
+        let receipts = print::counted(self.receipts as u64, "receipt", "receipts");
+        let Self { chains_verified, chains_broken, live_events, live_missed, .. } = self;
+        format!(
+            "{receipts}, {chains_verified} chains verified, {chains_broken} broken; \
+             {live_events} live events, {live_missed} missed"
+        )
     }
 }

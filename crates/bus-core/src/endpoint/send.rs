@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::{Endpoint, Recorded, Sent, chain::ChainState};
 use crate::{
-    Clock, Error, ErrorKind, Expect, Frame, FrameId, Outcome, Receipt, Result, Seq, guarded::denied,
+    Clock, Error, ErrorKind, Expect, Frame, FrameId, OriginalFrame, Outcome, Receipt, Result, Seq,
+    guarded::denied,
 };
 
 /// A message ready to be stored: the same bytes go out again when the outcome is unknown.
@@ -75,6 +76,17 @@ impl Endpoint {
     /// the id was used before; those of [`crate::Bus::append`].
     pub async fn send(&self, draft: Draft) -> Result<Sent> {
         self.check(&draft)?;
+        self.send_checked(draft, OriginalFrame::check_fits).await
+    }
+
+    /// As [`Endpoint::send`] for a dead letter: it may be as large as a frame, since nothing ever
+    /// wraps it again.
+    pub(crate) async fn send_letter(&self, draft: Draft) -> Result<Sent> {
+        self.check_right(&draft.subject)?;
+        self.send_checked(draft, |_| Ok(())).await
+    }
+
+    async fn send_checked(&self, draft: Draft, fits: fn(&Frame) -> Result<()>) -> Result<Sent> {
         let chain = self.0.chains.of(&draft.subject, || self.genesis(&draft.subject))?;
         let mut state = chain.lock().await;
         if let Some(earlier) = state.unsettled.clone() {
@@ -87,6 +99,7 @@ impl Endpoint {
             }
         }
         let prepared = self.prepare(&draft, None, &state.head, true)?;
+        fits(&prepared.frame)?;
         self.store(&mut state, prepared, false).await
     }
 
@@ -130,13 +143,19 @@ impl Endpoint {
 
     /// Everything that can be refused before a message is made.
     fn check(&self, draft: &Draft) -> Result<()> {
-        if !self.0.policy.can_publish(&draft.subject) {
-            return Err(denied("send", "publish", &draft.subject));
-        }
+        self.check_right(&draft.subject)?;
         let (bytes, bytes_max) = (draft.payload.len(), Self::PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
             let detail = format!("payload has {bytes} bytes: at most {bytes_max} are allowed");
             return Err(Error::new(ErrorKind::TooLarge, "send", detail).at(&draft.subject));
+        }
+        Ok(())
+    }
+
+    fn check_right(&self, subject: &Subject) -> Result<()> {
+        self.check_certificate("send")?;
+        if !self.0.policy.can_publish(subject) {
+            return Err(denied("send", "publish", subject));
         }
         Ok(())
     }

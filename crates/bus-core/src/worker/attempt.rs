@@ -66,7 +66,8 @@ impl Worker {
             endpoint: &self.endpoint,
             cancel: cancel.clone(),
         };
-        let work = AssertUnwindSafe(handler.handle(job)).catch_unwind();
+        // Called within, so that a panic before there is a future is caught as well.
+        let work = AssertUnwindSafe(async move { handler.handle(job).await }).catch_unwind();
         tokio::pin!(work);
         let rhythm = (delivery.lease / 3).max(Duration::from_millis(1));
         let mut extend_at = Instant::now() + rhythm;

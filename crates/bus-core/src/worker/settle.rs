@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use base64::Engine as _;
 use bus_crypto::CryptoError;
 use bus_envelope::Draft;
 use bus_subjects::Address;
@@ -199,7 +198,6 @@ impl Worker {
 
     async fn store_dead_letter(&self, delivery: &Delivery, given: &Given<'_>) -> Result<()> {
         let frame = &delivery.frame;
-        let headers = frame.headers.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
         let event = DeadLetterEvent {
             envelope_id: match given.opened {
                 Some(opened) => opened.envelope.id.clone(),
@@ -212,11 +210,7 @@ impl Worker {
             failure_reason: cut_reason(&given.verdict.reason),
             failed_at: self.endpoint.clock().now().to_string(),
             worker_id: given.verdict.worker.clone(),
-            original: OriginalFrame {
-                id: frame.id.to_string(),
-                headers,
-                body_base64: base64::engine::general_purpose::STANDARD.encode(&frame.body),
-            },
+            original: OriginalFrame::of(frame),
         };
         let (workspace, agent) = (self.endpoint.workspace().clone(), self.endpoint.agent().clone());
         let subject = Address::DeadLetter { workspace, agent }.subject();
@@ -227,7 +221,7 @@ impl Worker {
         if let Some(opened) = given.opened {
             draft = draft.cause(opened.hash).trace(opened.envelope.trace.clone());
         }
-        match self.endpoint.send(draft).await {
+        match self.endpoint.send_letter(draft).await {
             Ok(_) => Ok(()),
             // An earlier try stored it: this frame id exists once per stored message.
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),

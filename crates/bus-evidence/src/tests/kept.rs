@@ -47,7 +47,9 @@ fn a_bundle_that_goes_on_from_the_kept_checkpoint_is_complete_against_it() {
     let (earlier, files) = two_exports(&world);
     let kept = [kept(&earlier, "receipts"), kept(&files, "tasks")];
     let report = judge_with(&world, &files, &kept).unwrap();
-    assert_eq!(report.completeness(), "complete against the kept checkpoint");
+    let words = "complete against the kept checkpoint: tasks, receipts; \
+                 unknown: certificates, dead-letters";
+    assert_eq!(report.completeness(), words);
     let kept: Vec<_> = report.kept.iter().map(|kept| (kept.entries, kept.entries_now)).collect();
     assert_eq!(kept, [(3, 5), (6, 6)]);
 }

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::log::NAMES;
+
 /// What a bundle holds in which nothing is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -83,13 +85,21 @@ impl Report {
         }
     }
 
-    /// Whether a tail may be missing, in words.
+    /// Whether a tail may be missing, in words: each kept checkpoint speaks for its own log only.
     #[must_use]
-    pub const fn completeness(&self) -> &'static str {
-        if self.kept.is_empty() {
-            "completeness unknown"
-        } else {
-            "complete against the kept checkpoint"
+    pub fn completeness(&self) -> String {
+        let kept = |log: &str| {
+            let is_of = |kept: &KeptMatch| kept.origin.rsplit('/').next() == Some(log);
+            self.kept.iter().any(is_of)
+        };
+        let (complete, unknown): (Vec<&str>, Vec<&str>) = NAMES.iter().partition(|log| kept(log));
+        match (complete.is_empty(), unknown.is_empty()) {
+            (true, _) => "completeness unknown".into(),
+            (false, true) => "complete against the kept checkpoints".into(),
+            (false, false) => {
+                let (complete, unknown) = (complete.join(", "), unknown.join(", "));
+                format!("complete against the kept checkpoint: {complete}; unknown: {unknown}")
+            }
         }
     }
 }

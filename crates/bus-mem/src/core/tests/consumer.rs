@@ -117,6 +117,22 @@ fn extending_for_hours_neither_loses_the_lease_nor_piles_up_deadlines() {
 }
 
 #[test]
+fn deadlines_do_not_pile_up_behind_a_lease_that_is_not_extended() {
+    let (mut broker, key) = queue();
+    append(&mut broker, "work.a", "1").unwrap();
+    append(&mut broker, "work.a", "2").unwrap();
+    claim(&mut broker, key, 0).unwrap();
+    let (_, token, _) = claim(&mut broker, key, 0).unwrap();
+    for ms in 1..29_000 {
+        broker.extend(key, token, at(ms)).unwrap();
+    }
+    assert!(format!("{broker:?}").len() < 65_536, "the state stays small");
+    assert_eq!(claim(&mut broker, key, 30_000).map(|c| c.0), Some("1".into()));
+    assert_eq!(claim(&mut broker, key, 58_998), None);
+    assert_eq!(claim(&mut broker, key, 58_999).map(|c| c.0), Some("2".into()));
+}
+
+#[test]
 fn every_crash_is_counted_and_blocks_nobody_behind_it() {
     // C11: the pill kills each worker that takes it; ten good tasks stand behind.
     let (mut broker, key) = queue();

@@ -1,10 +1,13 @@
-//! The log frees what it no longer holds, whatever the order.
+//! The log and its index free what they no longer hold, whatever the order.
 
 use std::sync::Arc;
 
 use bus_core::{Seq, Stored};
 
-use super::{super::log::Log, at, frame};
+use super::{
+    super::{index::SubjectIndex, log::Log},
+    at, frame, subject,
+};
 
 fn filled(count: u64) -> Log {
     let mut log = Log::default();
@@ -58,4 +61,17 @@ fn an_emptied_log_goes_on_where_it_was() {
     assert!(log.first().is_none());
     log.push(Arc::new(Stored { frame: frame("a", "65"), seq: Seq(65), time: at(65) }));
     assert_eq!(seqs(&log, 0), [65]);
+}
+
+#[test]
+fn the_index_forgets_what_went_from_between_two_that_stay() {
+    let (mut index, a) = (SubjectIndex::default(), subject("a"));
+    index.push(&a, 1);
+    index.push(&a, 2);
+    for seq in 2..10_000 {
+        index.push(&a, seq + 1);
+        index.remove(&a, |stored| stored == 1 || stored == seq + 1);
+    }
+    assert_eq!((index.count(&a), index.last(&a)), (2, 10_000));
+    assert!(format!("{index:?}").len() < 4_096, "the index stays small");
 }

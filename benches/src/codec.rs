@@ -1,0 +1,74 @@
+//! The wire forms beside bare postcard and bare serde_json: encode into a kept buffer, decode.
+
+use std::hint::black_box;
+
+use anyhow::{Context, Result, ensure};
+use bus_envelope::{MessageEnvelope, WireForm, wire};
+use bytes::Bytes;
+
+use crate::case::{Case, Figures, compare};
+use crate::event::Sender;
+use crate::{raw_json, raw_postcard};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "compact-1k", goal: Some(1.5), measure: compact },
+    Case { name: "json-1k", goal: Some(1.2), measure: json },
+    Case { name: "binary-1k", goal: Some(3.0), measure: binary },
+];
+
+const BYTES: usize = 1024;
+
+/// A sealed and signed envelope beside postcard of the same fields.
+fn compact() -> Result<Figures> {
+    let envelope = Sender::new()?.sealed(BYTES)?;
+    let raw_fields = raw_postcard::Raw::of(&envelope).context("sealed and signed")?;
+    let mut raw_buffer = vec![0; 4096];
+    compare(
+        || {
+            let encoded = postcard::to_slice(black_box(&raw_fields), &mut raw_buffer)?;
+            let decoded: raw_postcard::Raw<'_> = postcard::from_bytes(black_box(encoded))?;
+            black_box(&decoded);
+            Ok(())
+        },
+        || compact_round(&envelope),
+    )
+}
+
+fn compact_round(envelope: &MessageEnvelope) -> Result<MessageEnvelope> {
+    let encoded = Bytes::from(wire::compact::encode(black_box(envelope)));
+    Ok(wire::compact::decode_shared(black_box(&encoded))?)
+}
+
+/// A plain and signed envelope whose payload is JSON, beside serde_json with a raw value.
+fn json() -> Result<Figures> {
+    let envelope = Sender::new()?.signed(BYTES)?;
+    let text = wire::json::encode(&envelope);
+    let raw_fields: raw_json::Raw<'_> = serde_json::from_slice(&text)?;
+    ensure!(serde_json::to_vec(&raw_fields)? == text, "bare serde_json writes other bytes");
+    let mut raw_buffer = Vec::with_capacity(4096);
+    compare(
+        || {
+            raw_buffer.clear();
+            serde_json::to_writer(&mut raw_buffer, black_box(&raw_fields))?;
+            let decoded: raw_json::Raw<'_> = serde_json::from_slice(black_box(&raw_buffer))?;
+            black_box(&decoded);
+            Ok(())
+        },
+        || {
+            let encoded = wire::json::encode(black_box(&envelope));
+            Ok(wire::json::decode(black_box(&encoded))?)
+        },
+    )
+}
+
+/// The binary form beside our own compact form.
+fn binary() -> Result<Figures> {
+    let envelope = Sender::new()?.sealed(BYTES)?;
+    compare(
+        || compact_round(&envelope),
+        || {
+            let (headers, body) = wire::encode(WireForm::Binary, black_box(&envelope));
+            Ok(wire::decode(black_box(&headers), black_box(&body))?)
+        },
+    )
+}

@@ -1,0 +1,115 @@
+//! Calls that are wrong: refused with exit code 2 before anything runs.
+
+use crate::support::{Place, run};
+
+/// Asserts that `vakbus swarm` with these options and one task is refused and runs nothing.
+fn refused(place: &Place, options: &[&str], what: &str) {
+    let mut command = place.command();
+    command.arg("swarm").args(options).args(["--", "touch", "mark"]);
+    run(command, "a\n").is_wrong_call(what);
+    assert!(!place.path("mark").exists());
+}
+
+#[test]
+fn a_directory_for_evidence_that_is_not_empty_is_refused() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("run")).unwrap();
+    place.write("run/file", "x");
+    refused(&place, &["--evidence", "run"], "run is not empty\n  next: name a new directory");
+}
+
+#[test]
+fn a_place_where_evidence_cannot_be_written_is_refused_before_the_work() {
+    let place = Place::new();
+    place.write("file", "x");
+    refused(&place, &["--evidence", "file/run"], "cannot use file/run for evidence: ");
+}
+
+#[test]
+fn evidence_may_go_below_a_directory_that_is_not_there_yet() {
+    let place = Place::new();
+    let (outcome, _summary) = place.swarm("a\n", &["--evidence", "runs/of/today", "--", "true"]);
+    assert_eq!((outcome.code, place.run(&["verify", "runs/of/today"]).code), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_tasks_file_that_is_not_there_is_refused() {
+    refused(&Place::new(), &["--tasks", "nowhere"], "cannot read nowhere: ");
+}
+
+#[test]
+fn a_tasks_file_that_is_a_directory_is_refused() {
+    refused(&Place::new(), &["--tasks", "."], ".: line 1: cannot be read: ");
+}
+
+#[test]
+fn a_role_that_is_no_name_is_refused() {
+    refused(&Place::new(), &["--role", "no name"], "invalid value 'no name' for '--role <R>'");
+}
+
+#[test]
+fn no_workers_at_all_are_refused() {
+    refused(&Place::new(), &["--workers", "0"], "invalid value '0' for '--workers <N>'");
+}
+
+#[test]
+fn more_workers_than_the_limit_are_refused() {
+    refused(&Place::new(), &["--workers", "100000"], "100000 is not in 1..=1024");
+}
+
+#[test]
+fn a_time_limit_of_nothing_is_refused() {
+    refused(&Place::new(), &["--timeout", "0s"], "expected more than no time at all");
+}
+
+#[test]
+fn a_duration_that_is_none_is_refused_with_examples() {
+    refused(&Place::new(), &["--backoff", "soon"], "(examples: 100ms, 5s, 2m)");
+}
+
+#[test]
+fn following_and_json_exclude_each_other() {
+    refused(&Place::new(), &["--json", "--follow"], "cannot be used with");
+}
+
+#[test]
+fn a_log_filter_that_is_none_is_refused() {
+    let place = Place::new();
+    let mut command = place.command();
+    command.args(["workspace", "ls"]).env("VAKBUS_LOG", "vakbus=loud");
+    run(command, "").is_wrong_call("VAKBUS_LOG: ");
+}
+
+#[test]
+fn a_swarm_without_a_command_is_refused() {
+    Place::new().run(&["swarm"]).is_wrong_call("<CMD>...");
+}
+
+#[test]
+fn an_option_that_does_not_exist_is_refused() {
+    Place::new().run(&["swarm", "--wokers", "2", "--", "true"]).is_wrong_call("--workers");
+}
+
+/// A hundred tasks for a hundred workers that may open few files.
+fn hundred_workers(limit: &str) -> (Place, crate::support::Outcome) {
+    let place = Place::new();
+    let tasks: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    let script = format!("ulimit {limit}; exec \"$0\" swarm --workers 100 -- sh -c 'echo >>mark'");
+    let outcome = run(place.shell(&script), &tasks.join("\n"));
+    (place, outcome)
+}
+
+#[test]
+fn more_workers_than_files_may_be_open_are_refused_with_the_number_that_works() {
+    let (place, outcome) = hundred_workers("-n 128");
+    outcome.is_wrong_call("100 workers need 564 open files; 128 are allowed here");
+    assert!(outcome.stderr.contains("next: --workers 12,"), "{outcome:?}");
+    assert!(!place.path("mark").exists());
+}
+
+#[test]
+fn a_soft_limit_of_open_files_is_raised_when_the_workers_need_it() {
+    let (place, outcome) = hundred_workers("-S -n 128");
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(place.read("mark").len(), 100);
+}

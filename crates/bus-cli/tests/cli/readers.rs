@@ -1,0 +1,130 @@
+//! Who reads the output: people who follow it, pipes that break, disks that are full.
+
+use std::io::{BufRead, BufReader};
+
+use crate::support::{Gate, Lines, Outcome, Place, Running, adds_up, run};
+
+#[test]
+fn following_shows_whole_lines_with_their_task() {
+    let place = Place::new();
+    let mut command = place.command();
+    let script = "printf 'one\\ntw'; sleep 0.05; printf 'o\\nlast'; echo error >&2";
+    command.args(["swarm", "--follow", "--workers", "1", "--", "sh", "-c", script]);
+    let outcome = run(command, "{\"id\": \"t-1\", \"payload\": \"x\"}\n");
+    let shown = outcome.stdout.lines().filter(|line| line.starts_with("[t-1] "));
+    let mut shown: Vec<&str> = shown.collect();
+    shown.sort_unstable();
+    assert_eq!(shown, ["[t-1] error", "[t-1] last", "[t-1] one", "[t-1] two"]);
+}
+
+#[test]
+fn a_follower_that_goes_away_does_not_stop_the_run() {
+    let place = Place::new();
+    let mut gate = Gate::at(&place.pipe("gate"));
+    place.write("tasks", "a\nb\nc\n");
+    let script = "echo {}; read x <gate; yes | head -n 10000; echo {} >>seen";
+    let args = ["--follow", "--workers", "1", "--tasks", "tasks", "--", "sh", "-c", script];
+    let mut running = place.start(&[&["swarm"][..], &args].concat());
+    let mut line = String::new();
+    // Dropped after the first line, as `head -n 1` does.
+    BufReader::new(running.take_stdout()).read_line(&mut line).unwrap();
+    gate.open_for(3);
+    let outcome = running.ended();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(place.read("seen"), "a\nb\nc\n");
+    assert!(outcome.stderr.contains("3 of 3 tasks completed"), "{outcome:?}");
+}
+
+/// Runs a swarm whose stdout nobody reads.
+fn unread(place: &Place, args: &[&str]) -> Outcome {
+    let mut running = place.start(args);
+    drop(running.take_stdout());
+    running.ended()
+}
+
+#[test]
+fn a_summary_that_nobody_reads_goes_to_stderr() {
+    let place = Place::new();
+    place.write("tasks", "a\nb\n");
+    let outcome = unread(&place, &["swarm", "--json", "--tasks", "tasks", "--", "true"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    adds_up(&serde_json::from_str(&outcome.stderr).unwrap());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_under_stdout_is_a_failure_and_the_summary_is_still_told() {
+    let place = Place::new();
+    place.write("tasks", "a\n");
+    let command = place.shell("exec \"$0\" swarm --tasks tasks -- true >/dev/full");
+    let outcome = run(command, "");
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("1 of 1 task completed"), "{outcome:?}");
+    assert!(outcome.stderr.contains("error: cannot write to stdout"), "{outcome:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_listing_that_cannot_be_written_is_a_failure() {
+    let place = Place::new();
+    let command = place.shell("exec \"$0\" acl explain --role worker >/dev/full");
+    let outcome = run(command, "");
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("error: cannot write to stdout"), "{outcome:?}");
+}
+
+#[test]
+fn no_progress_is_drawn_where_stderr_is_no_terminal() {
+    let place = Place::new();
+    place.write("tasks", "a\n");
+    let script = "sleep 0.5";
+    let outcome = place.run(&["swarm", "--tasks", "tasks", "--", "sh", "-c", script]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_progress_of_a_terminal_is_wiped_at_the_end() {
+    let place = Place::new();
+    place.write("tasks", "a\n");
+    // `script` gives the command a terminal; stdout goes elsewhere.
+    let line = "script -qec \"'$0' swarm --tasks tasks -- sleep 0.5 >summary\" /dev/null";
+    let running = Running::start(place.shell(line));
+    let outcome = running.ended();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stdout.contains("0/1"), "{outcome:?}");
+    let drawn = outcome.stdout.trim_end();
+    assert!(drawn.ends_with("\u{1b}[2K") || drawn.ends_with("\u{1b}[K"), "{outcome:?}");
+    assert!(place.read("summary").starts_with("1 of 1 task completed"));
+}
+
+#[test]
+fn logs_have_no_colours_where_stderr_is_no_terminal() {
+    let place = Place::new();
+    place.write("tasks", "a\n");
+    let outcome = place.run(&["swarm", "-vv", "--tasks", "tasks", "--", "true"]);
+    assert!(outcome.stderr.contains("DEBUG"), "{outcome:?}");
+    assert!(!outcome.stderr.contains('\u{1b}'), "{outcome:?}");
+}
+
+#[test]
+fn colours_come_when_they_are_asked_for() {
+    let place = Place::new();
+    place.write("tasks", "a\n");
+    let outcome = place.run(&["swarm", "--color", "always", "--tasks", "tasks", "--", "true"]);
+    assert!(outcome.stdout.starts_with("\u{1b}[32m"), "{outcome:?}");
+}
+
+#[test]
+fn the_output_of_a_command_can_be_followed_while_it_runs() {
+    let place = Place::new();
+    let mut gate = Gate::at(&place.pipe("gate"));
+    place.write("tasks", "{\"id\": \"t-1\", \"payload\": \"x\"}\n");
+    let script = "echo working; read x <gate";
+    let args = ["swarm", "--follow", "--tasks", "tasks", "--", "sh", "-c", script];
+    let mut running = place.start(&args);
+    let shown = Lines::of(running.take_stdout());
+    assert_eq!(shown.next().unwrap(), "[t-1] working");
+    gate.open_for(1);
+    assert_eq!(running.ended().code, Some(0));
+}

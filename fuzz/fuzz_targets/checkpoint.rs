@@ -1,0 +1,4 @@
+//! Gives what libFuzzer makes up to the body `checkpoint`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bus_fuzz::bodies::checkpoint::body(data));
