@@ -1,4 +1,6 @@
 //! Gives what libFuzzer makes up to the body `compact`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| bus_fuzz::bodies::compact::body(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    bus_fuzz::bodies::compact::body(data);
+});

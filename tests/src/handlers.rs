@@ -14,6 +14,9 @@ pub struct Scripted(Mutex<VecDeque<Result<(), Failure>>>);
 /// A handler that is a function of what it is told about its task.
 pub struct Doing<F>(pub F);
 
+/// A run of a [`Doing`] handler.
+pub type Ran = BoxFuture<'static, Result<Handled, Failure>>;
+
 /// What a [`Doing`] handler is told.
 #[derive(Debug, Clone)]
 pub struct Told {
@@ -45,7 +48,7 @@ impl Handler for Scripted {
 
 impl<F> Handler for Doing<F>
 where
-    F: Fn(Told) -> BoxFuture<'static, Result<Handled, Failure>> + Send + Sync,
+    F: Fn(Told) -> Ran + Send + Sync,
 {
     async fn handle(&self, job: Job<'_>) -> Result<Handled, Failure> {
         let text = String::from_utf8_lossy(&job.message.payload).into_owned();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bus_core::{
     BusMetrics, Clock, DeadLetterEvent, Endpoint, EndpointParts, Engine, Frame, Guarded, Identity,
-    Issue, Lag, Result, Roster, Seq, TaskEvent, TokioClock, Worker, WorkerSpec, planes,
+    Issue, Lag, Result, Roster, Seq, TokioClock, Worker, WorkerSpec, planes,
 };
 use bus_crypto::{Entropy, Keyring, NkeyKind, SigningKey, SystemEntropy, WorkspaceSecret};
 use bus_envelope::{Draft, Timestamp, WireForm};
@@ -158,6 +158,19 @@ impl Stage {
         &self.account
     }
 
+    /// Has an orchestrator send tasks with these texts, in order, and returns their ids.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::send`].
+    pub async fn fill(&self, texts: &[&str]) -> Result<Vec<String>> {
+        let boss = self.agent("boss", Role::Orchestrator)?;
+        let mut ids = Vec::new();
+        for text in texts {
+            ids.push(boss.send(task(self, text)).await?.id);
+        }
+        Ok(ids)
+    }
+
     /// The frames that a stream holds now, in order.
     ///
     /// # Errors
@@ -213,16 +226,4 @@ impl Stage {
 pub fn task(stage: &Stage, text: &str) -> Draft {
     let payload = bytes::Bytes::copy_from_slice(text.as_bytes());
     Draft::new(stage.tasks().subject(), "vak.task", payload).content_type("text/plain")
-}
-
-/// The one word for what became of a delivery: `completed`, `retried` and so on.
-#[must_use]
-pub const fn word(event: &TaskEvent) -> &'static str {
-    match event {
-        TaskEvent::Completed { .. } => "completed",
-        TaskEvent::Retried { .. } => "retried",
-        TaskEvent::DeadLettered { .. } => "dead-lettered",
-        TaskEvent::Released { .. } => "released",
-        TaskEvent::Unsettled { .. } => "unsettled",
-    }
 }

@@ -57,6 +57,17 @@ async fn record_many(worker: &Endpoint, drafts: Vec<Draft>) {
     }
 }
 
+/// All receipts stored, after a look that they are one line.
+async fn one_line_of_receipts(stage: &Stage) -> Vec<Frame> {
+    let frames = stage.stored(planes::receipts_stream().unwrap()).await.unwrap();
+    let envelopes: Vec<_> = frames.iter().map(envelope).collect();
+    let (workspace, subject) = (stage.workspace.clone(), stage.receipts().subject());
+    assert_unbroken(ChainScope::Subject { workspace, subject }, &envelopes);
+    let predecessors: HashSet<_> = envelopes.iter().map(|e| e.lineage.prev_event_hash).collect();
+    assert_eq!(predecessors.len(), frames.len(), "two records name one predecessor");
+    frames
+}
+
 /// Eight agents record 200 receipts each on one subject at once; then the chain is walked.
 async fn eight_agents_record(stage: Stage) {
     let stage = Arc::new(stage);
@@ -70,12 +81,8 @@ async fn eight_agents_record(stage: Stage) {
         done.unwrap();
     }
 
-    let frames = stage.stored(planes::receipts_stream().unwrap()).await.unwrap();
-    let envelopes: Vec<_> = frames.iter().map(envelope).collect();
-    assert_eq!(envelopes.len(), 1600);
-    assert_unbroken(ChainScope::subject_of(&envelopes[0]), &envelopes);
-    let predecessors: HashSet<_> = envelopes.iter().map(|e| e.lineage.prev_event_hash).collect();
-    assert_eq!(predecessors.len(), 1600, "two records name one predecessor");
+    let frames = one_line_of_receipts(&stage).await;
+    assert_eq!(frames.len(), 1600);
     let texts: HashSet<_> = texts(&stage, &frames).into_iter().collect();
     assert_eq!(texts.len(), 1600, "a record is missing or stored twice");
 }
@@ -109,9 +116,7 @@ async fn lost_answers_neither_fork_nor_repeat_the_line_of_receipts() {
         one.and(two).unwrap();
     }
 
-    let frames = stage.stored(planes::receipts_stream().unwrap()).await.unwrap();
-    let envelopes: Vec<_> = frames.iter().map(envelope).collect();
-    assert_unbroken(ChainScope::subject_of(&envelopes[0]), &envelopes);
+    let frames = one_line_of_receipts(&stage).await;
     let texts: HashSet<_> = texts(&stage, &frames).into_iter().collect();
     assert_eq!((frames.len(), texts.len()), (100, 100));
 }

@@ -5,11 +5,11 @@
 use std::{sync::Mutex, time::Duration};
 
 use bus_core::{
-    BoxFuture, DeadLetterEvent, Endpoint, ErrorKind, Failure, Handled, Outcome, Stop, TaskEvent,
-    Verdict, planes,
+    DeadLetterEvent, Endpoint, ErrorKind, Failure, Outcome, Stop, TaskEvent, Verdict, Worker,
+    WorkerSpec, planes,
 };
-use bus_envelope::WireForm;
-use bus_stories::{Doing, Fault, Flaky, Op, Scripted, Stage, Told, task, word};
+use bus_envelope::{Draft, WireForm};
+use bus_stories::{Doing, Fault, Flaky, Op, Ran, Scripted, Stage, Told, task, word, work};
 use bus_subjects::Role;
 use tokio::time::Instant;
 
@@ -150,7 +150,7 @@ async fn a_task_that_is_given_up_is_not_run_again_while_its_letter_waits() {
     let worker = stage.worker("coder-1").unwrap();
     let (stop, runs) = (Stop::default(), std::sync::Arc::new(Mutex::new(0)));
     let counted = std::sync::Arc::clone(&runs);
-    let hopeless = Doing(move |_: Told| -> BoxFuture<'static, Result<Handled, Failure>> {
+    let hopeless = Doing(move |_: Told| -> Ran {
         *counted.lock().unwrap() += 1;
         Box::pin(async { Err(Failure::Hopeless { reason: "no such file".to_owned() }) })
     });
@@ -283,6 +283,59 @@ async fn the_largest_task_there_is_can_be_dead_lettered() {
     let task_id = boss.send(largest).await.unwrap().id;
     until_dead_lettered(&stage).await;
     the_one_letter(&stage, &task_id).await;
+}
+
+/// A task whose headers are as large as they get, with a payload of `bytes` bytes.
+fn laden(stage: &Stage, bytes: usize) -> Draft {
+    let mut draft = Draft { payload: vec![7; bytes].into(), ..task(stage, "") };
+    for n in 0..64 {
+        draft = draft.extension(format!("x{n}"), "\"".repeat(1024)).unwrap();
+    }
+    draft
+}
+
+/// The largest payload of such a task that is not refused as too large in this wire form.
+async fn largest_payload(wire: WireForm) -> usize {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    let mut parts = stage.parts(stage.certified("boss", Role::Orchestrator).unwrap());
+    parts.wire = wire;
+    let boss = Endpoint::new(parts).unwrap();
+    flaky.fail(Op::Append, "vak.work.", Fault::Refused(ErrorKind::Full), u32::MAX);
+    let (mut fits, mut too_large) = (0, Endpoint::PAYLOAD_BYTES_MAX + 1);
+    while too_large - fits > 1 {
+        let middle = usize::midpoint(fits, too_large);
+        match boss.send(laden(&stage, middle)).await.unwrap_err().kind() {
+            ErrorKind::Full => fits = middle,
+            _ => too_large = middle,
+        }
+    }
+    fits
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_can_be_sent_can_be_dead_lettered_with_the_longest_reason() {
+    for wire in [WireForm::Binary, WireForm::Json, WireForm::Compact] {
+        let bytes = largest_payload(wire).await;
+        assert!(bytes > 256 * 1024, "{wire:?} takes only {bytes} bytes");
+        let stage = Stage::new().await.unwrap();
+        let mut parts = stage.parts(stage.certified("boss", Role::Orchestrator).unwrap());
+        parts.wire = wire;
+        Endpoint::new(parts).unwrap().send(laden(&stage, bytes)).await.unwrap();
+
+        let mut parts = stage.parts(stage.certified("coder-1", Role::Worker).unwrap());
+        parts.wire = wire;
+        let spec = WorkerSpec::new(stage.queue.clone());
+        let worker = Worker::new(Endpoint::new(parts).unwrap(), spec);
+        // Six bytes each in JSON.
+        let reason = "\u{1}".repeat(DeadLetterEvent::REASON_BYTES_MAX);
+        let handler = Doing(move |_: Told| -> Ran {
+            let reason = reason.clone();
+            Box::pin(async { Err(Failure::Hopeless { reason }) })
+        });
+        let events = work(&worker, &handler, |_| true).await.unwrap();
+
+        assert_eq!(bus_stories::words(&events), ["dead-lettered"], "{wire:?}: {events:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use bus_core::{
-    Buckets, Bus, ConsumerSpec, Engine, ErrorKind, Expect, ExpectRevision, Frame, FrameId, Guarded,
-    Outcome, Overflow, Result, Retention, Seq, StreamSpec,
+    Bus, ConsumerSpec, Engine, ErrorKind, Expect, ExpectRevision, Frame, FrameId, Guarded, Outcome,
+    Overflow, Result, Retention, Seq, StreamSpec,
 };
 use bus_stories::{Call, Flaky, Op, Stage};
 use bus_subjects::{AclPolicy, BucketKey, BucketName, Filter, RuleSet, StreamName, Subject};

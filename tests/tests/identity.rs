@@ -2,19 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a story that cannot be told fail it")]
 
-use std::{sync::Arc, sync::Mutex, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bus_core::{
-    Certificate, Endpoint, Error, ErrorKind, Expect, Frame, Identity, Issue, SignerError, Stop,
+    Endpoint, Error, ErrorKind, Expect, Frame, Identity, Incoming, Overflow, SignerError, Stop,
     TaskEvent, Worker, WorkerSpec, certify,
 };
-use bus_crypto::{
-    CryptoError, Keyring, NkeyKind, PublicKey, SigningKey, SystemEntropy, WorkspaceSecret,
-    jwt::{UserClaims, decode_user, encode_user},
-};
-use bus_envelope::{MessageEnvelope, Signature, wire};
+use bus_crypto::{CryptoError, Keyring, NkeyKind, SigningKey, SystemEntropy, WorkspaceSecret};
+use bus_envelope::{Draft, MessageEnvelope, Signature, wire};
 use bus_stories::{Scripted, Stage, task, word};
-use bus_subjects::{Role, WorkspaceId};
+use bus_subjects::{Filter, Role, WorkspaceId};
+
+const ROOM: Overflow = Overflow::DropOldest { capacity: NonZeroUsize::new(64).unwrap() };
 
 fn account() -> SigningKey {
     SigningKey::generate(NkeyKind::Account, &SystemEntropy::new()).unwrap()
@@ -144,12 +147,49 @@ async fn an_agent_whose_certificate_ended_sends_and_hears_nothing_more() {
 
     let refused = boss.send(task(&stage, "late")).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Denied);
-    let filter = bus_subjects::Filter::parse("vak.events.w1.s1.>").unwrap();
-    let room = std::num::NonZeroUsize::MIN;
-    let overflow = bus_core::Overflow::DropOldest { capacity: room };
-    let refused = boss.subscribe(filter, overflow).await.unwrap_err();
+    let filter = Filter::parse("vak.events.w1.s1.>").unwrap();
+    let refused = boss.subscribe(filter, ROOM).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Denied);
     assert!(flaky.calls().is_empty(), "the engine was asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_is_over_when_its_readers_certificate_ends() {
+    let stage = Stage::new().await.unwrap();
+    let worker = stage.agent("coder-1", Role::Worker).unwrap();
+    let boss = stage.endpoint(one_minute(&stage)).unwrap();
+    let filter = Filter::parse("vak.events.w1.s1.>").unwrap();
+    let mut feed = boss.subscribe(filter, ROOM).await.unwrap();
+    for expected in [true, false] {
+        let event = Draft::new(stage.tokens().subject(), "vak.token", "x");
+        worker.publish(event).await.unwrap();
+        let item = feed.next().await.unwrap();
+        assert_eq!(matches!(item, Incoming::Message(_)), expected, "{item:?}");
+        tokio::time::advance(Duration::from_secs(60)).await;
+    }
+    assert!(feed.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_certificate_ended_takes_no_more_tasks() {
+    let stage = Stage::new().await.unwrap();
+    let mut issue = stage.issue("coder-1", Role::Worker).unwrap();
+    issue.valid_for = Some(Duration::from_secs(60));
+    let identity = Identity::issue(stage.account(), &issue, &SystemEntropy::new()).unwrap();
+    let spec = WorkerSpec::new(stage.queue.clone());
+    let worker = Worker::new(stage.endpoint(identity).unwrap(), spec);
+    let stop = Stop::default();
+    let later = async {
+        tokio::time::advance(Duration::from_secs(61)).await;
+        stage.fill(&["late"]).await.unwrap();
+    };
+
+    let handler = Scripted::failing(0);
+    let (ended, ()) = tokio::join!(worker.run(&handler, &stop, |event| panic!("{event:?}")), later);
+
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Denied);
+    let next = one_delivery(&stage, "coder-2", Arc::clone(&stage.keyring)).await;
+    assert!(matches!(next, TaskEvent::Completed { attempt: 1, .. }), "{next:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,92 +312,4 @@ async fn bytes_that_are_no_envelope_are_kept_as_they_came() {
     let letter = stage.letters().await.unwrap().pop().unwrap();
     assert_eq!((letter.envelope_id.as_str(), letter.attempts), ("garbage-1", 0));
     assert_eq!(letter.original, bus_core::OriginalFrame::of(&garbage));
-}
-
-/// Claims of a worker as the stage's account would sign them.
-fn claims(stage: &Stage, nkey: &PublicKey) -> UserClaims {
-    let issue: Issue = stage.issue("coder-1", Role::Worker).unwrap();
-    decode_user(&certify(stage.account(), nkey, &issue).unwrap()).unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_certificate_that_would_let_anybody_in_is_refused() {
-    let stage = Stage::new().await.unwrap();
-    let mut bearer = claims(&stage, user().public());
-    bearer.is_bearer = true;
-    let token = encode_user(&bearer, stage.account()).unwrap();
-    assert_eq!(stage.roster.admit(&token).unwrap_err().kind(), ErrorKind::Invalid);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_certificate_that_names_a_foreign_account_is_refused() {
-    let stage = Stage::new().await.unwrap();
-    let mut foreign = claims(&stage, user().public());
-    foreign.issuer_account = Some(*account().public());
-    let token = encode_user(&foreign, stage.account()).unwrap();
-    assert!(Certificate::parse(&token).is_err());
-    assert_eq!(stage.roster.admit(&token).unwrap_err().kind(), ErrorKind::Invalid);
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_account_cannot_speak_for_this_one() {
-    let stage = Stage::new().await.unwrap();
-    let (rogue, key) = (account(), user());
-    let issue = stage.issue("coder-1", Role::Worker).unwrap();
-    let own_name = certify(&rogue, key.public(), &issue).unwrap();
-    assert_eq!(stage.roster.admit(&own_name).unwrap_err().kind(), ErrorKind::Denied);
-
-    // A signing key of a stranger that says it signs for this account.
-    let mut borrowed = decode_user(&own_name).unwrap();
-    borrowed.issuer_account = Some(*stage.roster.account());
-    let token = encode_user(&borrowed, &rogue).unwrap();
-    assert!(stage.roster.admit(&token).is_err());
-    assert!(stage.roster.get(&key.public().text()).is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn admitting_the_same_certificate_twice_is_fine_and_another_one_is_a_conflict() {
-    let stage = Stage::new().await.unwrap();
-    let key = user();
-    let mut issue = stage.issue("coder-1", Role::Worker).unwrap();
-    let token = certify(stage.account(), key.public(), &issue).unwrap();
-    stage.roster.admit(&token).unwrap();
-    stage.roster.admit(&token).unwrap();
-
-    issue.roles.push(Role::Operator);
-    let wider = certify(stage.account(), key.public(), &issue).unwrap();
-    let refused = stage.roster.admit(&wider).unwrap_err();
-
-    assert_eq!(refused.kind(), ErrorKind::Conflict);
-    assert_eq!(stage.roster.get(&key.public().text()).unwrap().roles, [Role::Worker]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_certificate_with_one_byte_changed_is_refused() {
-    let stage = Stage::new().await.unwrap();
-    let issue = stage.issue("coder-1", Role::Worker).unwrap();
-    let token = certify(stage.account(), user().public(), &issue).unwrap();
-    for at in 0..token.len() {
-        let mut bytes = token.clone().into_bytes();
-        bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
-        let changed = String::from_utf8(bytes).unwrap();
-        assert!(stage.roster.admit(&changed).is_err(), "byte {at} was changed unnoticed");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_identity_needs_the_key_that_its_certificate_names() {
-    let stage = Stage::new().await.unwrap();
-    let issue = stage.issue("coder-1", Role::Worker).unwrap();
-    let token = certify(stage.account(), user().public(), &issue).unwrap();
-    assert_eq!(Identity::from_parts(user(), &token).unwrap_err().kind(), ErrorKind::Invalid);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_agent_without_a_role_gets_no_certificate() {
-    let stage = Stage::new().await.unwrap();
-    let mut issue = stage.issue("coder-1", Role::Worker).unwrap();
-    issue.roles.clear();
-    let refused = certify(stage.account(), user().public(), &issue).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Invalid);
 }

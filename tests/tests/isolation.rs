@@ -1,6 +1,10 @@
 //! C01: what is refused before it can change where a message lands, and workspaces side by side.
 
-#![expect(clippy::unwrap_used, reason = "the helpers of a story that cannot be told fail it")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "the helpers of a story that cannot be told fail it"
+)]
 
 use std::{num::NonZeroUsize, sync::Mutex};
 
@@ -76,7 +80,7 @@ async fn an_agent_with_a_bad_name_never_comes_into_being() {
 /// Something was refused as invalid, and the engine was not asked.
 #[track_caller]
 fn refused_at_once(flaky: &Flaky, what: &str, result: Result<impl Sized, bus_core::Error>) {
-    let Err(error) = result else { panic!("{what} was sent") };
+    let error = result.map(drop).expect_err(what);
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotDone), "{what}");
     assert!(flaky.calls().is_empty(), "{what} reached the engine");
 }

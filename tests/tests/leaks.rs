@@ -29,11 +29,15 @@ impl Secrets {
         }
     }
 
+    /// The first secret found in a text, and its form.
+    fn find(&self, text: &str) -> Option<&(String, String)> {
+        self.0.iter().find(|(_, form)| text.contains(form.as_str()))
+    }
+
     #[track_caller]
     fn are_not_in(&self, text: &str) {
-        for (name, form) in &self.0 {
-            assert!(!text.contains(form.as_str()), "{name} shows as {form} in: {text}");
-        }
+        let found = self.find(text);
+        assert!(found.is_none(), "{found:?} shows in: {text}");
     }
 
     #[track_caller]
@@ -71,6 +75,23 @@ fn agent(stage: &Stage, secrets: &mut Secrets, name: &str, role: Role) -> Endpoi
     secrets.add("agent seed", endpoint.identity().key().seed_text().as_bytes());
     secrets.add("credential", endpoint.identity().certificate().token().as_bytes());
     endpoint
+}
+
+#[test]
+fn a_secret_is_found_in_whatever_form_it_shows() {
+    let mut secrets = Secrets(Vec::new());
+    secrets.add("canary", CANARY.as_bytes());
+    let bytes = CANARY.as_bytes();
+    for leak in [
+        format!("text {CANARY}"),
+        format!("list {bytes:?}"),
+        format!("array {:?}", [b"x".as_slice(), bytes]),
+        format!("base64 {}", general_purpose::STANDARD.encode(bytes)),
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        bytes.iter().map(|byte| format!("{byte:02X}")).collect(),
+    ] {
+        assert!(secrets.find(&leak).is_some(), "{leak}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -36,7 +36,7 @@ async fn hear(feed: &mut EventFeed) -> (Heard, Option<MessageEnvelope>) {
             (Heard::Text(text.parse().unwrap()), Some(opened.envelope))
         }
         Incoming::Gap { missed } => (Heard::Gap(missed), None),
-        Incoming::Refused(error) => panic!("refused: {error}"),
+        Incoming::Refused(error) => unreachable!("refused: {error}"),
     }
 }
 

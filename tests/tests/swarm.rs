@@ -105,7 +105,7 @@ async fn two_hundred_agents_do_two_thousand_tasks_once_each() {
     let words = swarm(&stage, AGENTS, TASKS, |_| runs.clone()).await;
 
     assert_eq!(words, BTreeMap::from([("completed", TASKS)]));
-    let runs = runs.0.lock().unwrap();
+    let runs = runs.0.lock().unwrap().clone();
     assert_eq!(runs.len(), TASKS, "a task is lost");
     assert!(ids.iter().all(|id| runs[id] == 1), "a task was done twice");
     nothing_is_left(&stage).await;
@@ -120,7 +120,7 @@ async fn on_four_threads_nothing_is_lost_or_done_twice_either() {
     let words = swarm(&stage, AGENTS, TASKS, |_| runs.clone()).await;
 
     assert_eq!(words, BTreeMap::from([("completed", TASKS)]));
-    let runs = runs.0.lock().unwrap();
+    let runs = runs.0.lock().unwrap().clone();
     assert!(runs.len() == TASKS && ids.iter().all(|id| runs[id] == 1));
     nothing_is_left(&stage).await;
 }

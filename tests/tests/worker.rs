@@ -1,4 +1,4 @@
-//! C11 and C12: poison that kills its worker, handlers that panic, fail or take very long.
+//! C11: poison that kills its worker, and handlers that panic, fail or recover.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a story that cannot be told fail it")]
 
@@ -10,49 +10,13 @@ use std::{
     time::Duration,
 };
 
-use bus_core::{
-    BoxFuture, ErrorKind, Failure, Handled, Handler, Job, Stop, TaskEvent, Worker, WorkerSpec,
-};
-use bus_stories::{Doing, Fault, Op, Scripted, Stage, Told, task, word};
+use bus_core::{ErrorKind, Failure, Handled, Handler, Job, Stop, TaskEvent, Worker, WorkerSpec};
+use bus_stories::{Doing, Fault, Op, Ran, Scripted, Stage, Told, words, work};
 use bus_subjects::Role;
 use tokio::sync::Notify;
 
-type Ran = BoxFuture<'static, Result<Handled, Failure>>;
-
-/// Sends the texts in order and returns the ids.
-async fn tasks(stage: &Stage, texts: &[&str]) -> Vec<String> {
-    let boss = stage.agent("boss", Role::Orchestrator).unwrap();
-    let mut ids = Vec::new();
-    for text in texts {
-        ids.push(boss.send(task(stage, text)).await.unwrap().id);
-    }
-    ids
-}
-
-/// Works until `enough` says so of what was reported, and returns that.
-async fn work<H: Handler>(
-    worker: &Worker,
-    handler: &H,
-    enough: impl Fn(&[TaskEvent]) -> bool + Send + Sync,
-) -> Vec<TaskEvent> {
-    let (stop, events) = (Stop::default(), Mutex::new(Vec::new()));
-    let report = |event| {
-        let mut events = events.lock().unwrap();
-        events.push(event);
-        if enough(&events) {
-            stop.drain.cancel();
-        }
-    };
-    worker.run(handler, &stop, report).await.unwrap();
-    events.into_inner().unwrap()
-}
-
 fn gave_up(events: &[TaskEvent]) -> bool {
     matches!(events.last(), Some(TaskEvent::DeadLettered { .. }))
-}
-
-fn words(events: &[TaskEvent]) -> Vec<&'static str> {
-    events.iter().map(word).collect()
 }
 
 /// What became of a poison pill with ten good tasks behind it.
@@ -81,7 +45,7 @@ async fn supervise(stage: &Stage) -> Aftermath {
                 completed.fetch_add(1, Ordering::Relaxed);
             }
             TaskEvent::DeadLettered { .. } => done.drain.cancel(),
-            other => panic!("unexpected: {other:?}"),
+            other => unreachable!("unexpected: {other:?}"),
         };
         tokio::select! {
             ended = worker.run(&handler, &done, report) => {
@@ -101,7 +65,7 @@ async fn a_pill_that_kills_its_worker_is_run_four_times_and_then_given_up_untouc
     let stage = Stage::new().await.unwrap();
     let mut texts = vec!["boom"];
     texts.extend(["good"; 10]);
-    let ids = tasks(&stage, &texts).await;
+    let ids = stage.fill(&texts).await.unwrap();
 
     let aftermath = supervise(&stage).await;
 
@@ -122,7 +86,7 @@ async fn a_pill_that_kills_its_worker_is_run_four_times_and_then_given_up_untouc
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_a_failure_with_its_text_as_the_reason() {
     let stage = Stage::new().await.unwrap();
-    tasks(&stage, &["boom"]).await;
+    stage.fill(&["boom"]).await.unwrap();
     let runs = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&runs);
     let handler = Doing(move |_: Told| -> Ran {
@@ -130,7 +94,7 @@ async fn a_panic_is_a_failure_with_its_text_as_the_reason() {
         Box::pin(async { std::panic::panic_any("it went off") })
     });
 
-    let events = work(&stage.worker("coder-1").unwrap(), &handler, gave_up).await;
+    let events = work(&stage.worker("coder-1").unwrap(), &handler, gave_up).await.unwrap();
 
     assert_eq!(words(&events), ["retried", "retried", "retried", "dead-lettered"]);
     assert_eq!(runs.load(Ordering::Relaxed), 4);
@@ -143,7 +107,7 @@ async fn a_panic_is_a_failure_with_its_text_as_the_reason() {
 struct Eager;
 
 impl Handler for Eager {
-    #[expect(clippy::manual_async_fn, reason = "what comes before the future is the point")]
+    #[expect(clippy::panic, reason = "the panic is the story")]
     fn handle(&self, _: Job<'_>) -> impl Future<Output = Result<Handled, Failure>> + Send {
         std::panic::panic_any("too early".to_owned());
         #[expect(unreachable_code, reason = "it names the type of the future")]
@@ -156,18 +120,19 @@ impl Handler for Eager {
 #[tokio::test(start_paused = true)]
 async fn a_panic_before_the_first_await_is_a_failure_too() {
     let stage = Stage::new().await.unwrap();
-    tasks(&stage, &["boom"]).await;
-    let events = work(&stage.worker("coder-1").unwrap(), &Eager, gave_up).await;
+    stage.fill(&["boom"]).await.unwrap();
+    let events = work(&stage.worker("coder-1").unwrap(), &Eager, gave_up).await.unwrap();
     assert_eq!(words(&events), ["retried", "retried", "retried", "dead-lettered"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_recovers_is_completed_at_its_third_attempt() {
     let stage = Stage::new().await.unwrap();
-    tasks(&stage, &["flaky"]).await;
+    stage.fill(&["flaky"]).await.unwrap();
     let done = |events: &[TaskEvent]| matches!(events.last(), Some(TaskEvent::Completed { .. }));
 
-    let events = work(&stage.worker("coder-1").unwrap(), &Scripted::failing(2), done).await;
+    let events =
+        work(&stage.worker("coder-1").unwrap(), &Scripted::failing(2), done).await.unwrap();
 
     assert_eq!(words(&events), ["retried", "retried", "completed"]);
     assert!(matches!(events[2], TaskEvent::Completed { attempt: 3, .. }));
@@ -177,112 +142,28 @@ async fn a_handler_that_recovers_is_completed_at_its_third_attempt() {
 #[tokio::test(start_paused = true)]
 async fn a_hopeless_failure_is_given_up_at_once() {
     let stage = Stage::new().await.unwrap();
-    tasks(&stage, &["impossible"]).await;
+    stage.fill(&["impossible"]).await.unwrap();
     let handler = Doing(|_: Told| -> Ran {
         Box::pin(async { Err(Failure::Hopeless { reason: "no such file".to_owned() }) })
     });
 
-    let events = work(&stage.worker("coder-1").unwrap(), &handler, gave_up).await;
+    let events = work(&stage.worker("coder-1").unwrap(), &handler, gave_up).await.unwrap();
 
     assert_eq!(words(&events), ["dead-lettered"]);
     let letters = stage.letters().await.unwrap();
     assert_eq!((letters[0].failure_reason.as_str(), letters[0].attempts), ("no such file", 1));
 }
 
-/// A handler that takes `time`, with the numbers of its starts and ends.
-fn slow(time: Duration) -> (impl Handler, Arc<[AtomicU32; 2]>) {
-    let counts = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
-    let counted = Arc::clone(&counts);
-    let handler = Doing(move |_: Told| -> Ran {
-        let counted = Arc::clone(&counted);
-        Box::pin(async move {
-            counted[0].fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(time).await;
-            counted[1].fetch_add(1, Ordering::Relaxed);
-            Ok(Handled)
-        })
-    });
-    (handler, counts)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_of_ten_leases_is_started_once_and_completed_once() {
-    let stage = Stage::new().await.unwrap();
-    tasks(&stage, &["long"]).await;
-    let (handler, counts) = slow(Duration::from_secs(300));
-    let (stop, events) = (Stop::default(), Mutex::new(Vec::new()));
-    let (one, two) = (stage.worker("coder-1").unwrap(), stage.worker("coder-2").unwrap());
-    let report = |event| {
-        events.lock().unwrap().push(event);
-        stop.drain.cancel();
-    };
-    // The second worker waits for work all the time and would take the task if it could.
-    let (first, second) =
-        tokio::join!(one.run(&handler, &stop, report), two.run(&handler, &stop, report));
-    first.and(second).unwrap();
-
-    let events = events.into_inner().unwrap();
-    assert!(matches!(&events[..], [TaskEvent::Completed { attempt: 1, .. }]), "{events:?}");
-    assert_eq!([0, 1].map(|n| counts[n].load(Ordering::Relaxed)), [1, 1]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_worker_that_loses_its_lease_tells_the_handler_and_reports_no_success() {
-    let (stage, flaky) = Stage::flaky().await.unwrap();
-    tasks(&stage, &["long"]).await;
-    flaky.fail(Op::Extend, "vak.work.", Fault::Refused(ErrorKind::LeaseLost), 1);
-    let told_to_stop = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&told_to_stop);
-    let handler = Doing(move |told: Told| -> Ran {
-        let counted = Arc::clone(&counted);
-        Box::pin(async move {
-            told.cancel.cancelled().await;
-            counted.fetch_add(1, Ordering::Relaxed);
-            Ok(Handled)
-        })
-    });
-
-    let events = work(&stage.worker("coder-1").unwrap(), &handler, |_| true).await;
-
-    let [TaskEvent::Unsettled { error, .. }] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(error.kind(), ErrorKind::LeaseLost);
-    assert_eq!(told_to_stop.load(Ordering::Relaxed), 1);
-    let settled = flaky.calls().iter().filter(|call| call.op == Op::Settle).count();
-    assert_eq!(settled, 0, "a verdict without a lease");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stopped_worker_hands_its_task_back_without_using_up_an_attempt() {
-    let stage = Stage::new().await.unwrap();
-    tasks(&stage, &["long"]).await;
-    let (handler, counts) = slow(Duration::from_secs(300));
-    let (stop, worker) = (Stop::default(), stage.worker("coder-1").unwrap());
-    let events = Mutex::new(Vec::new());
-    let after_a_while = async {
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        stop.now.cancel();
-    };
-    let (ended, ()) = tokio::join!(
-        worker.run(&handler, &stop, |event| events.lock().unwrap().push(event)),
-        after_a_while
-    );
-    ended.unwrap();
-    assert_eq!(words(&events.into_inner().unwrap()), ["released"]);
-    assert_eq!(counts[1].load(Ordering::Relaxed), 0);
-
-    let next = work(&stage.worker("coder-2").unwrap(), &Scripted::failing(0), |_| true).await;
-    assert!(matches!(next[..], [TaskEvent::Completed { attempt: 1, .. }]), "{next:?}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_cannot_leave_its_mark_does_not_spin() {
     let (stage, flaky) = Stage::flaky().await.unwrap();
-    tasks(&stage, &["a"]).await;
+    stage.fill(&["a"]).await.unwrap();
     flaky.fail(Op::Put, "VAK_CLAIMS_w1.", Fault::Refused(ErrorKind::Unavailable), 3);
     let start = tokio::time::Instant::now();
     let done = |events: &[TaskEvent]| matches!(events.last(), Some(TaskEvent::Completed { .. }));
 
-    let events = work(&stage.worker("coder-1").unwrap(), &Scripted::failing(0), done).await;
+    let events =
+        work(&stage.worker("coder-1").unwrap(), &Scripted::failing(0), done).await.unwrap();
 
     assert_eq!(words(&events), ["unsettled", "unsettled", "unsettled", "completed"]);
     assert!(start.elapsed() >= Duration::from_secs(15), "the worker span on the task");
@@ -292,8 +173,9 @@ async fn a_worker_that_cannot_leave_its_mark_does_not_spin() {
 #[tokio::test(start_paused = true)]
 async fn a_drained_worker_claims_nothing_more() {
     let stage = Stage::new().await.unwrap();
-    tasks(&stage, &["a", "b"]).await;
-    let events = work(&stage.worker("coder-1").unwrap(), &Scripted::failing(0), |_| true).await;
+    stage.fill(&["a", "b"]).await.unwrap();
+    let events =
+        work(&stage.worker("coder-1").unwrap(), &Scripted::failing(0), |_| true).await.unwrap();
     assert_eq!(words(&events), ["completed"]);
     assert_eq!(stage.lag().await.unwrap().pending, 1);
 }

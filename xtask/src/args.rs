@@ -64,6 +64,17 @@ impl Args {
         Ok(word)
     }
 
+    /// Takes all remaining words.
+    ///
+    /// # Errors
+    /// A usage error when options are left.
+    pub(crate) fn rest(self) -> Result<Vec<String>> {
+        match self.words.iter().find(|word| word.starts_with("--")) {
+            None => Ok(self.words),
+            Some(word) => Err(UsageError::new(format!("did not expect `{word}`"))),
+        }
+    }
+
     /// Makes sure that nothing is left.
     ///
     /// # Errors

@@ -62,10 +62,11 @@ pub(crate) const HOUSE: &[Room] = &[
     Room::new("bus-mcp", &[SERVICES, EVIDENCE, CORE, BASE]).tested_with(EMBEDDED_TESTS),
     // 5: the command, the only place that picks an engine.
     Room::new("bus-cli", &[DOORS, SERVICES, ENGINES, EVIDENCE, CORE, BASE]),
-    // Beside the house: the foreign vectors, the stories, these tasks.
+    // Beside the house: the foreign vectors, the stories, the measures, these tasks.
     Room::new("bus-testdata", &[]).tested_with(&[]),
     Room::new("bus-stories", &[DOORS, SERVICES, ENGINES, EVIDENCE, CORE, BASE])
         .tested_with(&[&["bus-cli", "bus-conformance"], TESTDATA]),
+    Room::new("bus-bench", &[ENGINES, EVIDENCE, CORE, BASE]),
     Room::new("xtask", &[]).tested_with(&[]),
 ];
 

@@ -15,10 +15,12 @@ use repo::Repo;
 mod args;
 mod bench;
 mod conformance;
+mod fuzz;
 mod layers;
 mod readme;
 mod repo;
 mod scratch;
+mod spec;
 mod steps;
 mod suite;
 mod tidy;
@@ -58,6 +60,14 @@ fn dispatch(mut args: Args) -> Result<bool> {
             let options = bench::Options::parse(args)?;
             bench::run(&Repo::find()?, &options)
         }
+        "fuzz" => {
+            let options = fuzz::Options::parse(args)?;
+            fuzz::run(&Repo::find()?, &options)
+        }
+        "spec" => {
+            let options = spec::Options::parse(args)?;
+            spec::run(&Repo::find()?, &options)
+        }
         other => {
             Err(UsageError::new(format!("no task is called `{other}`; see `cargo xtask help`")))
         }
@@ -77,6 +87,9 @@ The project's own tasks. Run from anywhere in the repository.
   cargo xtask test          everything CI runs: check, docs, all tests, conformance, README, deny
   cargo xtask tidy          house rules: `path:line: rule: text` for each violation
   cargo xtask layers        which crate may use which, held against `cargo metadata`
+  cargo xtask spec [--accept]
+                            recomputes the golden vectors in Python and compares the pages of
+                            docs/spec with the files they describe; --accept: they were read again
   cargo xtask readme        runs the README's `sh` blocks as written, in a fresh clone
 
   cargo xtask conformance [--engine NAME]... [--json] [FILTER]
@@ -85,6 +98,9 @@ The project's own tasks. Run from anywhere in the repository.
   cargo xtask bench [--json] [--workers N] [FILTER]
                             our figures beside the raw ones of the same run, against their goals;
                             wall times: let nothing else run meanwhile
+  cargo xtask fuzz [--seconds N] [TARGET]...
+                            each reader of strangers' bytes for N seconds (30), guided by coverage;
+                            prints executions, and the path of every input that breaks something
 
 Exit codes: 0 all well, 1 something is wrong, 2 wrong usage.
 ";

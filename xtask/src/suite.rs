@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::repo::{self, Repo};
 use crate::steps::{self, Kind, Outcome, Step};
-use crate::{conformance, layers, readme, tidy};
+use crate::{conformance, fuzz, layers, readme, spec, tidy};
 
 /// Runs the quick part.
 ///
@@ -42,8 +42,9 @@ const CHECK: [Step; 4] = [
     },
 ];
 
-const TEST: [Step; 6] = [
+const TEST: [Step; 8] = [
     Step { name: "deny", kind: Kind::Free, run: deny },
+    Step { name: "spec", kind: Kind::Free, run: spec::step },
     Step {
         name: "build",
         kind: Kind::Build,
@@ -60,6 +61,7 @@ const TEST: [Step; 6] = [
         kind: Kind::NeedsBuild,
         run: |repo| readme::run(repo).map(Outcome::from),
     },
+    Step { name: "fuzz replay", kind: Kind::NeedsBuild, run: fuzz::replay },
     // Last, so that its closing lines are easy to find; doc tests and examples are included.
     Step {
         name: "tests",

@@ -200,7 +200,7 @@ impl Endpoint {
     }
 
     /// What is sent under a certificate that ended would be refused by everybody who reads it.
-    fn check_certificate(&self, op: &'static str) -> Result<()> {
+    pub(crate) fn check_certificate(&self, op: &'static str) -> Result<()> {
         let certificate = self.identity().certificate();
         if certificate.is_valid_at(self.clock().now()) {
             return Ok(());
@@ -246,7 +246,9 @@ impl From<bus_crypto::CryptoError> for Error {
         let kind = match &error {
             C::UnknownKey { .. } | C::WithdrawnKey { .. } => K::UnknownKey,
             C::KeyExhausted { .. } => K::Exhausted,
-            C::DecryptionFailed | C::BadSignature => K::Corrupt,
+            C::KeyringFull { .. } => K::Full,
+            C::NotTrusted(_) => K::Denied,
+            C::DecryptionFailed | C::BadSignature | C::ZeroSharedSecret => K::Corrupt,
             C::Entropy => K::Unavailable,
             _ => K::Invalid,
         };

@@ -22,6 +22,10 @@ pub struct Identity {
 /// A workspace's word that a key belongs to an agent in certain roles: a NATS user JWT.
 ///
 /// `Debug` does not show its text, which a server may take for a credential (D10).
+///
+/// Workspace and roles stand in its tags, `workspace:<name>` and `role:<name>`, compared as written.
+/// NATS' own tools write tags in lower case: a certificate made by `nsc` names a workspace in lower
+/// case, so it never fits one whose name has capitals. [`certify`] keeps them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// The workspace the agent belongs to.
@@ -34,8 +38,10 @@ pub struct Certificate {
     pub issuer: PublicKey,
     /// What the agent may do.
     pub roles: Vec<Role>,
-    /// When it begins, to the second.
+    /// When it was issued, to the second; it is not valid before.
     pub issued: Timestamp,
+    /// When it begins, to the second, if that is later than `issued`; `None`: when it was issued.
+    pub not_before: Option<Timestamp>,
     /// When it ends, to the second; `None`: never.
     pub expires: Option<Timestamp>,
     token: String,
@@ -163,6 +169,10 @@ impl Certificate {
             issuer: claims.issuer,
             roles,
             issued: seconds(claims.issued_at_unix_s),
+            not_before: claims
+                .not_before_unix_s
+                .filter(|begin| *begin > claims.issued_at_unix_s)
+                .map(seconds),
             expires: claims.expires_unix_s.map(seconds),
             token: token.to_owned(),
         })
@@ -195,7 +205,8 @@ impl Certificate {
     /// Whether `time` lies within the certificate's validity.
     #[must_use]
     pub fn is_valid_at(&self, time: Timestamp) -> bool {
-        self.issued <= time && self.expires.is_none_or(|end| time < end)
+        let begin = self.not_before.unwrap_or(self.issued);
+        begin <= time && self.expires.is_none_or(|end| time < end)
     }
 }
 
@@ -208,6 +219,7 @@ impl std::fmt::Debug for Certificate {
             .field("issuer", &self.issuer.text())
             .field("roles", &self.roles)
             .field("issued", &self.issued)
+            .field("not_before", &self.not_before)
             .field("expires", &self.expires)
             .finish_non_exhaustive()
     }

@@ -1,6 +1,7 @@
 //! One worker of a queue: claims tasks one by one and sees each to its end.
 
 mod attempt;
+mod lease;
 mod settle;
 
 use std::time::Duration;
@@ -9,7 +10,7 @@ use bus_subjects::{Address, ConsumerName, Filter, RoleName};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ConsumerSpec, Delivery, Endpoint, Error, Failure, Opened, Result, RetryPolicy, planes,
+    ConsumerSpec, Delivery, Endpoint, Error, Failure, Opened, Result, RetryPolicy, Verdict, planes,
 };
 
 /// Claims the tasks of one queue and runs a [`Handler`] on them.
@@ -29,7 +30,8 @@ pub struct Worker {
 pub struct WorkerSpec {
     /// The role whose queue it serves.
     pub role: RoleName,
-    /// How long a claim lasts unless extended; extended every third of it. 30 s by default.
+    /// How long a claim lasts unless extended; extended every third of it. 30 s by default. Less
+    /// than a tenth before its end by this process's own clock no verdict is given any more.
     pub lease: Duration,
     /// How often and how soon a failed task is tried again.
     pub retry: RetryPolicy,
@@ -40,7 +42,9 @@ pub trait Handler: Send + Sync {
     /// Works on `job`. Returning `Ok` acknowledges the task; a panic counts as a failure.
     ///
     /// Dropped when the lease is lost or the worker is stopped at once, after `job.cancel` was
-    /// signalled and a moment to react has passed.
+    /// signalled and a moment to react has passed. What it finishes within that moment after a
+    /// stop counts; a failure by then does not, and the task goes back. After a lost lease nothing
+    /// counts.
     fn handle(&self, job: Job<'_>) -> impl Future<Output = Result<Handled, Failure>> + Send;
 }
 
@@ -137,7 +141,8 @@ impl Worker {
     /// is lost.
     ///
     /// # Errors
-    /// `Denied` and `NotFound` when the queue cannot be joined; `Unavailable` when claiming fails.
+    /// `Denied` and `NotFound` when the queue cannot be joined; `Denied` also when the agent's
+    /// certificate ends meanwhile; `Unavailable` when claiming fails.
     pub async fn run<H: Handler>(
         &self,
         handler: &H,
@@ -155,7 +160,15 @@ impl Worker {
             match delivery {
                 None => return Ok(()),
                 Some(Err(error)) => return Err(error),
-                Some(Ok(delivery)) => report(self.deliver(delivery, handler, stop).await),
+                Some(Ok(delivery)) => {
+                    if let Err(error) = self.endpoint.check_certificate("claim") {
+                        // Best effort: else the lease runs out.
+                        let release = Verdict::Release { after: Duration::ZERO };
+                        let _released = delivery.settle(release).await;
+                        return Err(error);
+                    }
+                    report(self.deliver(delivery, handler, stop).await);
+                }
             }
         }
     }

@@ -1,9 +1,10 @@
 //! A workspace from nothing: a shared secret, an account, an agent with credentials, one sealed
-//! and signed message, and a rotation.
+//! and signed message, a rotation whose new secret travels in a sealed box.
 
 use bus_crypto::jwt::{UserClaims, decode_user, encode_user};
 use bus_crypto::{
-    CryptoError, Keyring, NkeyKind, SigningKey, SystemEntropy, WorkspaceSecret, creds,
+    CryptoError, Keyring, NkeyKind, SigningKey, SystemEntropy, WorkspaceSecret, XKey, creds,
+    sealed_box,
 };
 
 fn main() -> Result<(), CryptoError> {
@@ -34,7 +35,17 @@ fn main() -> Result<(), CryptoError> {
     keyring.opening_key("shop.k1.life-1")?.open_in_place(&nonce, b"order 7", &mut data)?;
     assert_eq!(data, b"two apples");
 
-    keyring.add_secret("shop", "k2", WorkspaceSecret::generate(&entropy)?)?;
+    let next = WorkspaceSecret::generate(&entropy)?;
+    let receiver = XKey::generate(&entropy)?;
+    let grant = sealed_box::seal(&entropy, receiver.box_key().public(), next.to_text().as_bytes())?;
+    // The box hides the secret and vouches for nobody: the account's signature does.
+    let vouched = account.sign(&grant);
+    account.public().verify(&grant, &vouched)?;
+    let opened = sealed_box::open(receiver.box_key(), &grant)?;
+    let text = std::str::from_utf8(&opened).map_err(|_| CryptoError::BadSecretText("not UTF-8"))?;
+    assert!(WorkspaceSecret::from_text(text)?.is_same(&next));
+
+    keyring.add_secret("shop", "k2", next)?;
     keyring.set_current("shop", "k2")?;
     assert_eq!(keyring.sealing_key("shop", "life-1")?.key_id(), "shop.k2.life-1");
     keyring.withdraw("shop.k1")?;

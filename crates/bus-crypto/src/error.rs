@@ -74,6 +74,9 @@ pub enum CryptoError {
     /// The source of randomness failed; nothing was sealed or generated.
     #[error("the source of randomness failed")]
     Entropy,
+    /// An X25519 public key of small order: everybody knows the secret that is agreed with it.
+    #[error("the public key has a small order, so nothing agreed with it is secret")]
+    ZeroSharedSecret,
     /// The signature does not belong to this message and key.
     #[error("the signature does not verify")]
     BadSignature,

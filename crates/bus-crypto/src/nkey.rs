@@ -4,6 +4,7 @@ use std::fmt;
 
 use data_encoding::BASE32_NOPAD;
 use ring::signature::{ED25519, UnparsedPublicKey};
+use zeroize::Zeroizing;
 
 use crate::error::CryptoError;
 
@@ -151,13 +152,43 @@ impl fmt::Debug for PublicKey {
     }
 }
 
+/// Reads a seed text: exactly 58 characters of base32 in upper case, a known kind, a right checksum.
+/// No error quotes it.
+pub(crate) fn decode_seed(text: &str) -> Result<(NkeyKind, Zeroizing<[u8; 32]>), CryptoError> {
+    if text.len() != SEED_TEXT_BYTES {
+        return Err(CryptoError::BadNkey("a seed has 58 characters"));
+    }
+    let raw = decode::<SEED_RAW_BYTES>(text)?;
+    let (prefix, seed) =
+        raw.split_first_chunk::<2>().ok_or(CryptoError::BadNkey("wrong length"))?;
+    // Five bits say "seed", the next eight are the kind's prefix, the last three are free.
+    let [first, second] = *prefix;
+    if first & 0xf8 != SEED_PREFIX || second & 0x07 != 0 {
+        return Err(CryptoError::BadNkey("not a seed"));
+    }
+    let kind = NkeyKind::from_prefix((first & 0x07) << 5 | second >> 3)
+        .ok_or(CryptoError::BadNkey("a seed of no known kind"))?;
+    let seed = seed.first_chunk().copied().map(Zeroizing::new);
+    Ok((kind, seed.ok_or(CryptoError::BadNkey("wrong length"))?))
+}
+
+/// Writes a seed text, as [`decode_seed`] reads it.
+pub(crate) fn encode_seed(kind: NkeyKind, seed: &[u8; 32]) -> Zeroizing<String> {
+    let kind = kind.prefix();
+    // Full capacity at once: growing would leave unwiped copies behind.
+    let mut raw = Zeroizing::new(Vec::with_capacity(SEED_RAW_BYTES));
+    raw.extend_from_slice(&[SEED_PREFIX | kind >> 5, kind << 3]);
+    raw.extend_from_slice(seed);
+    let checksum = crc16(&raw).to_le_bytes();
+    raw.extend_from_slice(&checksum);
+    Zeroizing::new(BASE32_NOPAD.encode(&raw))
+}
+
 /// Decodes base32, checks and drops the CRC-16; the payload stays in the first `N` - 2 bytes.
-pub(crate) fn decode<const N: usize>(
-    text: &str,
-) -> Result<zeroize::Zeroizing<Vec<u8>>, CryptoError> {
+fn decode<const N: usize>(text: &str) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
     let raw = BASE32_NOPAD
         .decode(text.as_bytes())
-        .map(zeroize::Zeroizing::new)
+        .map(Zeroizing::new)
         .map_err(|_| CryptoError::BadNkey("not base32 in upper case without padding"))?;
     if raw.len() != N {
         return Err(CryptoError::BadNkey("wrong length"));
@@ -167,7 +198,7 @@ pub(crate) fn decode<const N: usize>(
     if crc16(payload).to_le_bytes() != *checksum {
         return Err(CryptoError::BadNkey("wrong checksum"));
     }
-    Ok(zeroize::Zeroizing::new(payload.to_vec()))
+    Ok(Zeroizing::new(payload.to_vec()))
 }
 
 /// CRC-16/XMODEM, the checksum of nkeys.
@@ -181,6 +212,9 @@ pub(crate) fn crc16(bytes: &[u8]) -> u16 {
 
 const PUBLIC_RAW_BYTES: usize = 1 + 32 + 2;
 const PUBLIC_TEXT_BYTES: usize = 56;
+pub(crate) const SEED_PREFIX: u8 = 18 << 3;
+const SEED_RAW_BYTES: usize = 2 + 32 + 2;
+const SEED_TEXT_BYTES: usize = 58;
 
 /// The y coordinates (sign bit cleared) of all points whose order divides 8, canonical or not.
 const SMALL_ORDER: [[u8; 32]; 7] = {

@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use data_encoding::BASE32_NOPAD;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use zeroize::Zeroizing;
 
 use crate::entropy::Entropy;
 use crate::error::CryptoError;
-use crate::nkey::{NkeyKind, PublicKey, crc16, decode};
+use crate::nkey::{NkeyKind, PublicKey, decode_seed, encode_seed};
 
 /// A private nkey that signs. It has no `Clone`, prints only its public key, and wipes its seed.
 ///
@@ -64,34 +63,14 @@ impl SigningKey {
     /// # Errors
     /// [`CryptoError::BadNkey`]; the text is never quoted.
     pub fn from_seed_text(text: &str) -> Result<Self, CryptoError> {
-        if text.len() != SEED_TEXT_BYTES {
-            return Err(CryptoError::BadNkey("a seed has 58 characters"));
-        }
-        let raw = decode::<SEED_RAW_BYTES>(text)?;
-        let (prefix, seed) =
-            raw.split_first_chunk::<2>().ok_or(CryptoError::BadNkey("wrong length"))?;
-        // Five bits say "seed", the next eight are the kind's prefix, the last three are free.
-        let [first, second] = *prefix;
-        if first & 0xf8 != SEED_PREFIX || second & 0x07 != 0 {
-            return Err(CryptoError::BadNkey("not a seed"));
-        }
-        let kind = NkeyKind::from_prefix((first & 0x07) << 5 | second >> 3)
-            .ok_or(CryptoError::BadNkey("a seed of no known kind"))?;
-        let seed = seed.first_chunk().copied().map(Zeroizing::new);
-        Self::from_seed(kind, seed.ok_or(CryptoError::BadNkey("wrong length"))?)
+        let (kind, seed) = decode_seed(text)?;
+        Self::from_seed(kind, seed)
     }
 
     /// The seed text, as [`from_seed_text`](Self::from_seed_text) reads it: a secret.
     #[must_use]
     pub fn seed_text(&self) -> Zeroizing<String> {
-        let kind = self.public.kind().prefix();
-        // Full capacity at once: growing would leave unwiped copies behind.
-        let mut raw = Zeroizing::new(Vec::with_capacity(SEED_RAW_BYTES));
-        raw.extend_from_slice(&[SEED_PREFIX | kind >> 5, kind << 3]);
-        raw.extend_from_slice(&self.seed[..]);
-        let checksum = crc16(&raw).to_le_bytes();
-        raw.extend_from_slice(&checksum);
-        Zeroizing::new(BASE32_NOPAD.encode(&raw))
+        encode_seed(self.public.kind(), &self.seed)
     }
 
     /// The public half.
@@ -117,10 +96,6 @@ impl fmt::Debug for SigningKey {
         write!(f, "SigningKey({})", self.public)
     }
 }
-
-const SEED_PREFIX: u8 = 18 << 3;
-const SEED_RAW_BYTES: usize = 2 + 32 + 2;
-const SEED_TEXT_BYTES: usize = 58;
 
 #[cfg(test)]
 mod tests;

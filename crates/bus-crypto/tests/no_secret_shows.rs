@@ -10,8 +10,8 @@ use bus_crypto::jwt::{
     AuthResponse, ConnectOptions, UserClaims, decode_auth_request, decode_user, encode_user,
 };
 use bus_crypto::{
-    Algorithm, Credentials, CryptoError, Keyring, NkeyKind, OpenKey, SealKey, SigningKey,
-    WorkspaceSecret, creds,
+    Algorithm, BoxKey, Credentials, CryptoError, Keyring, NkeyKind, OpenKey, SealKey, SigningKey,
+    WorkspaceSecret, XKey, creds, sealed_box,
 };
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 
@@ -23,6 +23,10 @@ fn canary_bytes() -> [u8; 32] {
 
 fn signing_key(kind: NkeyKind) -> SigningKey {
     SigningKey::from_seed(kind, canary_bytes().into()).unwrap()
+}
+
+fn xkey() -> XKey {
+    XKey::from_box_key(BoxKey::from_secret(canary_bytes().into()))
 }
 
 /// A token that lets its bearer in.
@@ -46,6 +50,7 @@ fn forms() -> Vec<String> {
         bytes[..4].iter().map(u8::to_string).collect::<Vec<_>>().join(",\n    "),
         signing_key(NkeyKind::User).seed_text().to_string(),
         signing_key(NkeyKind::Account).seed_text().to_string(),
+        xkey().seed_text().to_string(),
         bearer_token(),
     ]
 }
@@ -100,6 +105,8 @@ fn holders() -> Vec<(&'static str, Box<dyn Debug>)> {
         ("SealKey", Box::new(SealKey::new(Algorithm::Aes256Gcm, "k", &key).unwrap())),
         ("OpenKey", Box::new(OpenKey::new(Algorithm::Aes256Gcm, "k", &key).unwrap())),
         ("SigningKey", Box::new(signing_key(NkeyKind::User))),
+        ("BoxKey", Box::new(BoxKey::from_secret(canary_bytes().into()))),
+        ("XKey", Box::new(xkey())),
         ("Credentials", Box::new(credentials())),
         ("ConnectOptions", Box::new(connect_options())),
         ("AuthResponse", Box::new(auth_response())),
@@ -115,7 +122,7 @@ fn no_type_that_holds_a_secret_prints_it() {
 
 /// Public structs whose fields hold key material directly, found in the source text.
 fn holders_in_source(folder: &Path, found: &mut BTreeSet<String>) {
-    let material = ["Zeroizing<", "LessSafeKey", "Ed25519KeyPair", ": SigningKey"];
+    let material = ["Zeroizing<", "LessSafeKey", "Ed25519KeyPair", ": SigningKey", ": BoxKey"];
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -138,7 +145,7 @@ fn the_list_of_holders_is_complete() {
     let mut found = BTreeSet::new();
     holders_in_source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
     let listed: BTreeSet<_> = holders().into_iter().map(|(name, _)| name.to_owned()).collect();
-    assert!(found.len() >= 6, "the search found only {found:?}");
+    assert!(found.len() >= 8, "the search found only {found:?}");
     let missing: Vec<_> = found.difference(&listed).collect();
     assert!(missing.is_empty(), "not tested: {missing:?}");
 }
@@ -156,6 +163,10 @@ fn no_error_quotes_what_it_refused() {
         WorkspaceSecret::from_text(&format!("hex:{CANARY}")).err(),
         SigningKey::from_seed_text(&damaged).err(),
         SigningKey::from_seed_text(CANARY).err(),
+        XKey::from_seed_text(&seed).err(),
+        XKey::from_seed_text(CANARY).err(),
+        sealed_box::open(xkey().box_key(), CANARY.as_bytes()).err(),
+        xkey().open(&xkey().public(), CANARY.as_bytes()).err(),
         creds::parse(&foreign).err(),
         creds::parse(CANARY).err(),
         Credentials::from_parts(&seed, &bearer_token()).err(),

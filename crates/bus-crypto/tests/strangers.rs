@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "what is arranged here must succeed")]
 
 use bus_crypto::jwt::{UserClaims, decode_user, encode_user, inspect};
-use bus_crypto::{KeyId, NkeyKind, PublicKey, SigningKey, WorkspaceSecret, creds};
+use bus_crypto::{
+    BoxKey, KeyId, NkeyKind, PublicKey, SigningKey, SystemEntropy, WorkspaceSecret, XKey, creds,
+    sealed_box,
+};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -41,6 +44,7 @@ proptest! {
     fn no_text_makes_a_parser_panic(text in "\\PC{0,200}|[A-Z2-7]{56,58}|[-A-Z \n]{0,200}") {
         let _ignored = PublicKey::parse(&text);
         let _ignored = SigningKey::from_seed_text(&text);
+        let _ignored = XKey::from_seed_text(&text);
         let _ignored = creds::parse(&text);
         let _ignored = WorkspaceSecret::from_text(&text);
         let _ignored = KeyId::parse(&text);
@@ -63,6 +67,29 @@ proptest! {
         prop_assert_eq!(&*again.seed_text(), &*text);
         let changed = change(&text, at, to.chars().next().unwrap());
         prop_assert_eq!(SigningKey::from_seed_text(&changed).is_ok(), changed == *text);
+    }
+
+    #[test]
+    fn a_curve_seed_has_one_text(secret: [u8; 32], at: Index, to in "[A-Z2-7]") {
+        let text = XKey::from_box_key(BoxKey::from_secret(secret.into())).seed_text();
+        prop_assert_eq!(XKey::from_seed_text(&text).unwrap().seed_text(), text.clone());
+        let changed = change(&text, at, to.chars().next().unwrap());
+        prop_assert_eq!(XKey::from_seed_text(&changed).is_ok(), changed == *text);
+    }
+
+    #[test]
+    fn no_bytes_open_by_chance(secret: [u8; 32], version in "|xkv1", bytes: Vec<u8>) {
+        let key = XKey::from_box_key(BoxKey::from_secret(secret.into()));
+        let sealed = [version.as_bytes(), &bytes].concat();
+        prop_assert!(sealed_box::open(key.box_key(), &sealed).is_err());
+        prop_assert!(key.open(&key.public(), &sealed).is_err());
+    }
+
+    #[test]
+    fn a_sealed_box_gives_back_its_data(secret: [u8; 32], data: Vec<u8>) {
+        let key = BoxKey::from_secret(secret.into());
+        let sealed = sealed_box::seal(&SystemEntropy, key.public(), &data).unwrap();
+        prop_assert_eq!(sealed_box::open(&key, &sealed).unwrap().to_vec(), data);
     }
 
     #[test]

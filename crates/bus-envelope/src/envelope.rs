@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
 use crate::hash::Parts;
+use crate::wire::decimal;
 use crate::{EnvelopeError, EventHash, Timestamp, TraceContext, rules};
 use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
 
@@ -197,7 +198,7 @@ impl MessageEnvelope {
             aad.extend_from_slice(part.as_bytes());
             aad.push(b':');
         }
-        aad.extend_from_slice(lineage.seq_num.to_string().as_bytes());
+        aad.extend_from_slice(decimal(lineage.seq_num, &mut [0; 20]).as_bytes());
         aad.push(b':');
         let mut hex = [0; 64];
         HEXLOWER.encode_mut(list.finish().as_bytes(), &mut hex);

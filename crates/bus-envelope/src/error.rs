@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 /// The field that was refused and the reason.
 ///
-/// Payloads never appear in the text. Nothing was sent or stored when one of these is returned.
+/// Payloads never appear in the text, and a name that a stranger chose stands there escaped, so that
+/// it cannot write lines of its own into a log. Nothing was sent or stored when one of these is returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvelopeError {
@@ -15,13 +16,13 @@ pub enum EnvelopeError {
         field: &'static str,
     },
     /// A field stands twice.
-    #[error("{field} stands twice")]
+    #[error("{} stands twice", .field.escape_debug())]
     Duplicate {
         /// The attribute's name on the wire.
         field: Cow<'static, str>,
     },
     /// A field breaks its rule.
-    #[error("{field} is refused: {reason}")]
+    #[error("{} is refused: {reason}", .field.escape_debug())]
     Field {
         /// The attribute's name on the wire.
         field: Cow<'static, str>,
@@ -29,7 +30,7 @@ pub enum EnvelopeError {
         reason: Cow<'static, str>,
     },
     /// A field is longer than its limit.
-    #[error("{field} is {bytes} bytes long: at most {bytes_max} are allowed")]
+    #[error("{} is {bytes} bytes long: at most {bytes_max} are allowed", .field.escape_debug())]
     TooLong {
         /// The attribute's name on the wire.
         field: Cow<'static, str>,
@@ -94,6 +95,25 @@ impl EnvelopeError {
                 Some(field)
             }
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_line_break_does_not_break_the_line_of_the_error() {
+        let field = || Cow::Borrowed("a\n\u{1b}[2Kb");
+        let errors = [
+            EnvelopeError::field(field(), "no"),
+            EnvelopeError::Duplicate { field: field() },
+            EnvelopeError::TooLong { field: field(), bytes: 2, bytes_max: 1 },
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(text.starts_with(r"a\n\u{1b}[2Kb "), "{text}");
         }
     }
 }

@@ -90,12 +90,18 @@ impl AsRef<[u8]> for EventHash {
 ///
 /// The first part is a domain tag, so that no list of one kind is ever a list of another kind. An
 /// absent part is the length `ff ff ff ff` alone, so that absent differs from empty.
-pub(crate) struct Parts(Sha256);
+///
+/// Parts are gathered before they are hashed: most lists fit, and are hashed in one go.
+pub(crate) struct Parts {
+    hasher: Sha256,
+    gathered: [u8; GATHERED_BYTES],
+    filled: usize,
+}
 
 impl Parts {
     /// Begins a list with its domain tag.
     pub(crate) fn new(tag: &str) -> Self {
-        let mut parts = Self(Sha256::new());
+        let mut parts = Self { hasher: Sha256::new(), gathered: [0; GATHERED_BYTES], filled: 0 };
         parts.add(tag.as_bytes());
         parts
     }
@@ -104,8 +110,8 @@ impl Parts {
     pub(crate) fn add(&mut self, part: &[u8]) -> &mut Self {
         // No part comes near this length; the cap keeps it apart from the mark of an absent one.
         let bytes = u32::try_from(part.len()).unwrap_or(u32::MAX).min(u32::MAX - 1);
-        self.0.update(bytes.to_be_bytes());
-        self.0.update(part);
+        self.put(&bytes.to_be_bytes());
+        self.put(part);
         self
     }
 
@@ -114,17 +120,37 @@ impl Parts {
         match part {
             Some(part) => self.add(part),
             None => {
-                self.0.update(u32::MAX.to_be_bytes());
+                self.put(&u32::MAX.to_be_bytes());
                 self
             }
         }
     }
 
     /// The hash of the whole list.
-    pub(crate) fn finish(self) -> EventHash {
-        EventHash(self.0.finalize().into())
+    pub(crate) fn finish(mut self) -> EventHash {
+        self.flush();
+        EventHash(self.hasher.finalize().into())
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.filled + bytes.len();
+        if let Some(place) = self.gathered.get_mut(self.filled..end) {
+            place.copy_from_slice(bytes);
+            self.filled = end;
+        } else {
+            self.flush();
+            self.hasher.update(bytes);
+        }
+    }
+
+    fn flush(&mut self) {
+        self.hasher.update(self.gathered.get(..self.filled).unwrap_or_default());
+        self.filled = 0;
     }
 }
+
+/// More than a list of attributes has, most often.
+const GATHERED_BYTES: usize = 640;
 
 #[cfg(test)]
 mod tests {
@@ -164,5 +190,17 @@ mod tests {
             parts.finish()
         };
         assert_ne!(hash(b"ab", b"c"), hash(b"a", b"bc"));
+    }
+
+    #[test]
+    fn a_list_longer_than_what_is_gathered_has_the_hash_of_its_bytes() {
+        for length in [0, 1, GATHERED_BYTES - 13, GATHERED_BYTES - 12, GATHERED_BYTES, 2_000] {
+            let long = vec![7; length];
+            let mut parts = Parts::new("test");
+            parts.add(&long).add(b"end");
+            let bytes = (length as u32).to_be_bytes();
+            let list = [b"\0\0\0\x04test", &bytes[..], &long, b"\0\0\0\x03end"].concat();
+            assert_eq!(parts.finish(), EventHash::of(&list), "{length}");
+        }
     }
 }

@@ -7,8 +7,11 @@ use crate::{EnvelopeError, is_uri, is_uri_reference};
 pub fn is_json_content_type(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim_end_matches([' ', '\t']);
     let Some((_, subtype)) = essence.split_once('/') else { return false };
-    let subtype = subtype.to_ascii_lowercase();
-    subtype == "json" || subtype.ends_with("+json")
+    let ends_with = |end: &str| {
+        let at = subtype.len().checked_sub(end.len());
+        at.and_then(|at| subtype.get(at..)).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
+    };
+    subtype.eq_ignore_ascii_case("json") || ends_with("+json")
 }
 
 /// Longest `id`, in bytes.
@@ -69,7 +72,8 @@ pub(crate) fn visible(
     bytes_max: usize,
 ) -> Result<(), EnvelopeError> {
     fits(field, text, bytes_max)?;
-    if text.bytes().all(|c| matches!(c, 0x21..=0x7e)) {
+    // To the end in any case: without an early way out this takes many bytes at a time.
+    if text.bytes().fold(true, |all, c| all & matches!(c, 0x21..=0x7e)) {
         Ok(())
     } else {
         Err(EnvelopeError::field(field, "expected visible ASCII without blanks"))
@@ -127,7 +131,9 @@ pub(crate) fn is_attribute_name(name: &str) -> bool {
 
 /// Whether `CloudEvents` allows `text` as a string: no control characters, no noncharacters.
 pub(crate) fn is_printable(text: &str) -> bool {
-    text.chars().all(|c| {
+    let is_plain = text.bytes().fold(true, |all, c| all & matches!(c, 0x20..=0x7e));
+    is_plain
+        || text.chars().all(|c| {
         let code = u32::from(c);
         !c.is_control() && !matches!(code, 0xfdd0..=0xfdef) && code & 0xfffe != 0xfffe
     })
@@ -155,6 +161,35 @@ pub(crate) fn is_media_type(text: &str) -> bool {
     true
 }
 
+/// Some characters of ASCII, one bit each.
+#[derive(Clone, Copy)]
+pub(crate) struct AsciiSet(u128);
+
+impl AsciiSet {
+    /// Letters, digits and `others`.
+    pub(crate) const fn alphanumeric_and(others: &[u8]) -> Self {
+        let (mut set, mut c) = (0, 0_u8);
+        while c < 128 {
+            if c.is_ascii_alphanumeric() {
+                set |= 1 << c;
+            }
+            c += 1;
+        }
+        let mut rest = others;
+        while let [c, others @ ..] = rest {
+            set |= 1 << *c;
+            rest = others;
+        }
+        Self(set)
+    }
+
+    pub(crate) const fn holds(self, c: u8) -> bool {
+        c < 128 && self.0 >> c & 1 == 1
+    }
+}
+
+const MIME_TOKEN: AsciiSet = AsciiSet::alphanumeric_and(b"!#$%&'*+-.^_`|~");
+
 fn fits(field: &'static str, text: &str, bytes_max: usize) -> Result<(), EnvelopeError> {
     if text.is_empty() {
         return Err(EnvelopeError::field(field, "expected at least one character"));
@@ -172,7 +207,7 @@ fn blanks(text: &str) -> &str {
 
 fn is_mime_token(text: &str) -> bool {
     !text.is_empty()
-        && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c))
+        && text.bytes().all(|c| MIME_TOKEN.holds(c))
 }
 
 /// What stands behind a token or a quoted string; `None` when there is neither.

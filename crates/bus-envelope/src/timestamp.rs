@@ -136,8 +136,11 @@ impl Timestamp {
     /// The canonical text, made without allocating.
     pub(crate) fn canonical(self) -> CanonicalTime {
         // Every value between MIN and MAX is a time of the time crate.
-        let at = OffsetDateTime::from_unix_timestamp_nanos(self.unix_ns)
-            .unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let (seconds, nanosecond) = self.seconds();
+        let at =
+            OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let (year, month, day) = at.to_calendar_date();
+        let (hour, minute, second) = at.to_hms();
         let mut text = *b"0000-00-00T00:00:00.000000000Z";
         let [
             y1,
@@ -163,18 +166,29 @@ impl Timestamp {
             fraction @ ..,
             _,
         ] = &mut text;
-        digits([y1, y2, y3, y4], at.year().unsigned_abs());
-        digits([mo1, mo2], u32::from(u8::from(at.month())));
-        digits([d1, d2], u32::from(at.day()));
-        digits([h1, h2], u32::from(at.hour()));
-        digits([mi1, mi2], u32::from(at.minute()));
-        digits([s1, s2], u32::from(at.second()));
-        let mut rest = at.nanosecond();
+        digits([y1, y2, y3, y4], year.unsigned_abs());
+        digits([mo1, mo2], u32::from(u8::from(month)));
+        digits([d1, d2], u32::from(day));
+        digits([h1, h2], u32::from(hour));
+        digits([mi1, mi2], u32::from(minute));
+        digits([s1, s2], u32::from(second));
+        let mut rest = nanosecond;
         for digit in fraction.iter_mut().rev() {
             *digit = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
         CanonicalTime(text)
+    }
+
+    /// Whole seconds since the epoch, and the nanoseconds after them.
+    fn seconds(self) -> (i64, u32) {
+        // From 1970 to 2554, where a division takes a tenth of the time.
+        if let Ok(ns) = u64::try_from(self.unix_ns) {
+            return ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as u32);
+        }
+        let seconds = self.unix_ns.div_euclid(NS_PER_SECOND);
+        // Between MIN and MAX there are fewer than 2^38 seconds on either side.
+        (seconds as i64, self.unix_ns.rem_euclid(NS_PER_SECOND) as u32)
     }
 }
 

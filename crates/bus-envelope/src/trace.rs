@@ -131,14 +131,22 @@ impl TraceContext {
     /// The `traceparent` header, always in version `00`.
     #[must_use]
     pub fn traceparent(&self) -> String {
-        let mut text = String::with_capacity(55);
-        text.push_str("00-");
-        HEXLOWER.encode_append(&self.trace_id, &mut text);
-        text.push('-');
-        HEXLOWER.encode_append(&self.span_id, &mut text);
-        text.push('-');
-        HEXLOWER.encode_append(&[self.flags], &mut text);
-        text
+        self.traceparent_in(&mut [0; TRACEPARENT_BYTES]).to_owned()
+    }
+
+    /// The `traceparent` header, written into `text`.
+    pub(crate) fn traceparent_in<'t>(&self, text: &'t mut [u8; TRACEPARENT_BYTES]) -> &'t str {
+        *text = *b"00-00000000000000000000000000000000-0000000000000000-00";
+        let [_, _, _, rest @ ..] = text;
+        let (trace_id, rest) = rest.split_at_mut(32);
+        let (span_id, flags) = rest.split_at_mut(18);
+        HEXLOWER.encode_mut(&self.trace_id, trace_id);
+        if let [_, span_id @ .., _] = span_id {
+            HEXLOWER.encode_mut(&self.span_id, span_id);
+        }
+        HEXLOWER.encode_mut(&[self.flags], flags);
+        // Only ASCII is ever written there.
+        std::str::from_utf8(text).unwrap_or_default()
     }
 
     /// The id of the whole trace; never all zeros.
@@ -177,6 +185,9 @@ impl fmt::Debug for TraceContext {
         write!(f, "TraceContext({} {:?})", self.traceparent(), self.tracestate.as_str())
     }
 }
+
+/// The length of a `traceparent` in version `00`.
+pub(crate) const TRACEPARENT_BYTES: usize = 55;
 
 fn parse_traceparent(text: &str) -> Result<TraceContext, TraceError> {
     let mut fields = text.splitn(5, '-');

@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use crate::rules::AsciiSet;
+
 /// Whether `text` is a URI: a scheme, `:`, and the rest.
 #[must_use]
 pub fn is_uri(text: &str) -> bool {
@@ -87,9 +89,7 @@ fn holds(text: &str, extra: &[u8]) -> bool {
                 let mut hex = || bytes.next().is_some_and(|c| c.is_ascii_hexdigit());
                 hex() && hex()
             }
-            b'-' | b'.' | b'_' | b'~' => true,
-            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => true,
-            _ => c.is_ascii_alphanumeric() || extra.contains(&c),
+            _ => UNRESERVED_AND_DELIMITERS.holds(c) || extra.contains(&c),
         };
         if !fits {
             return false;
@@ -97,3 +97,5 @@ fn holds(text: &str, extra: &[u8]) -> bool {
     }
     true
 }
+
+const UNRESERVED_AND_DELIMITERS: AsciiSet = AsciiSet::alphanumeric_and(b"-._~!$&'()*+,;=");

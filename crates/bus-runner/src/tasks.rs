@@ -192,13 +192,25 @@ fn object(json: &str, line: usize) -> Result<TaskLine, TasksError> {
     Ok(TaskLine { line, id: Some(object.id), text })
 }
 
-/// The error without "at line 1", which would be read as a line of the file.
+/// The error without "at line 1", which would be read as a line of the file. It may quote the file,
+/// so it is cut, and escaped where it would not print as it is.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    match text.rsplit_once(" at line ") {
-        Some((what, _where)) => format!("{what} at column {}", error.column()),
-        None => text,
+    let (what, is_placed) = match text.rsplit_once(" at line ") {
+        Some((what, _where)) => (what, true),
+        None => (text.as_str(), false),
+    };
+    let mut reason = String::new();
+    for c in what.chars().take(REASON_CHARACTERS_MAX) {
+        match c {
+            '"' | '\'' | '\\' => reason.push(c),
+            _ => reason.extend(c.escape_debug()),
+        }
     }
+    if is_placed {
+        reason.push_str(&format!(" at column {}", error.column()));
+    }
+    reason
 }
 
 /// Reads a line into `bytes` without its end; false at the end of the file.
@@ -224,6 +236,8 @@ fn read_line(
     }
     Ok(true)
 }
+
+const REASON_CHARACTERS_MAX: usize = 200;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Subject, SubjectError, subject::check};
+use crate::{Subject, SubjectError, subject::Wildcards, subject::check};
 
 /// A set of subjects: `*` stands for exactly one level, `>` (last only) for one level or more.
 ///
@@ -16,7 +16,9 @@ impl Filter {
     /// # Errors
     /// A [`SubjectError`] with the field `filter` and the reason.
     pub fn parse(text: &str) -> Result<Self, SubjectError> {
-        check("filter", text)?;
+        if check("filter", text)? == Wildcards::None {
+            return Ok(Self(text.into()));
+        }
         let mut levels = text.split('.').peekable();
         while let Some(level) = levels.next() {
             if level == ">" && levels.peek().is_some() {

@@ -17,6 +17,14 @@ macro_rules! ids {
                 Token::parse($field, text).map(Self)
             }
 
+            /// Checks `text` as [`parse`](Self::parse) does, and keeps nothing.
+            ///
+            /// # Errors
+            /// As [`parse`](Self::parse).
+            pub fn check(text: &str) -> Result<(), SubjectError> {
+                Token::check($field, text)
+            }
+
             /// The text of the id.
             #[must_use]
             pub fn as_str(&self) -> &str {

@@ -19,14 +19,25 @@ impl Subject {
     /// # Errors
     /// A [`SubjectError`] with the field `subject` and the reason.
     pub fn parse(text: &str) -> Result<Self, SubjectError> {
-        check("subject", text)?;
+        Self::check(text)?;
+        Ok(Self(text.into()))
+    }
+
+    /// Checks `text` as [`parse`](Self::parse) does, and keeps nothing.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn check(text: &str) -> Result<(), SubjectError> {
+        if check("subject", text)? == Wildcards::None {
+            return Ok(());
+        }
         for level in text.split('.') {
             if level == "*" || level == ">" {
                 let wildcard = if level == "*" { '*' } else { '>' };
                 return Err(SubjectError::Wildcard { field: "subject", wildcard });
             }
         }
-        Ok(Self(text.into()))
+        Ok(())
     }
 
     /// Takes a text that was put together from checked parts.
@@ -67,14 +78,26 @@ impl std::str::FromStr for Subject {
     }
 }
 
+/// Whether a text may have wildcards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wildcards {
+    /// It holds neither `*` nor `>`.
+    None,
+    /// It holds one, or what else takes a closer look.
+    Perhaps,
+}
+
 /// What subjects and filters have in common: length, characters, no empty level.
-pub(crate) fn check(field: &'static str, text: &str) -> Result<(), SubjectError> {
+pub(crate) fn check(field: &'static str, text: &str) -> Result<Wildcards, SubjectError> {
     if text.is_empty() {
         return Err(SubjectError::Empty { field });
     }
     if text.len() > Subject::BYTES_MAX {
         let (bytes, bytes_max) = (text.len(), Subject::BYTES_MAX);
         return Err(SubjectError::TooLong { field, bytes, bytes_max });
+    }
+    if is_plain(text) {
+        return Ok(Wildcards::None);
     }
     let bad = text.char_indices().find(|(_, c)| c.is_whitespace() || c.is_control());
     if let Some((at, character)) = bad {
@@ -84,5 +107,17 @@ pub(crate) fn check(field: &'static str, text: &str) -> Result<(), SubjectError>
     if text.split('.').any(str::is_empty) {
         return Err(SubjectError::EmptyLevel { field });
     }
-    Ok(())
+    Ok(Wildcards::Perhaps)
+}
+
+/// Whether one look says that all is well: visible ASCII, no wildcard, no empty level. Most texts
+/// are so; the others are looked at again, to say what is wrong.
+fn is_plain(text: &str) -> bool {
+    let (mut is_plain, mut before) = (true, b'.');
+    for byte in text.bytes() {
+        is_plain &= matches!(byte, 0x21..=0x7e) & (byte != b'*') & (byte != b'>');
+        is_plain &= (byte != b'.') | (before != b'.');
+        before = byte;
+    }
+    is_plain && before != b'.'
 }

@@ -15,26 +15,30 @@ impl Token {
     /// # Errors
     /// [`SubjectError::Empty`], [`SubjectError::TooLong`] or [`SubjectError::Character`].
     pub fn parse(field: &'static str, text: &str) -> Result<Self, SubjectError> {
+        Self::check(field, text)?;
+        Ok(Self(text.into()))
+    }
+
+    /// Checks `text` as [`parse`](Self::parse) does, and keeps nothing.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn check(field: &'static str, text: &str) -> Result<(), SubjectError> {
         if text.is_empty() {
             return Err(SubjectError::Empty { field });
         }
         if text.len() > Self::BYTES_MAX {
-            return Err(SubjectError::TooLong {
-                field,
-                bytes: text.len(),
-                bytes_max: Self::BYTES_MAX,
-            });
+            let (bytes, bytes_max) = (text.len(), Self::BYTES_MAX);
+            return Err(SubjectError::TooLong { field, bytes, bytes_max });
+        }
+        if text.bytes().all(|byte| TOKEN_CHARACTERS >> byte.min(127) & 1 == 1) {
+            return Ok(());
         }
         let bad = text.char_indices().find(|(_, c)| !is_token_character(*c));
-        match bad {
-            Some((at, character)) => Err(SubjectError::Character {
-                field,
-                character,
-                at,
-                expected: "letters, digits, '-', '_' or '~'",
-            }),
-            None => Ok(Self(text.into())),
-        }
+        bad.map_or(Ok(()), |(at, character)| {
+            let expected = "letters, digits, '-', '_' or '~'";
+            Err(SubjectError::Character { field, character, at, expected })
+        })
     }
 
     /// Turns any outside name (a person, a path) into a token that [`Token::unescape`] turns back.
@@ -119,7 +123,7 @@ impl AsRef<str> for Token {
     }
 }
 
-fn is_plain(byte: u8) -> bool {
+const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
@@ -138,6 +142,18 @@ fn hex_value(digit: u8) -> Option<u8> {
 fn is_token_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '~' | '-')
 }
+
+/// The alphabet as a set of bits, one for each character of ASCII; the last is not in it.
+const TOKEN_CHARACTERS: u128 = {
+    let (mut set, mut byte) = (0, 0_u8);
+    while byte < 127 {
+        if is_plain(byte) || byte == b'~' {
+            set |= 1 << byte;
+        }
+        byte += 1;
+    }
+    set
+};
 
 #[cfg(test)]
 mod tests;

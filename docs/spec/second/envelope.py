@@ -296,7 +296,7 @@ def decode_json(body):
             if name in ("data", "data_base64"):
                 if name == "data":
                     found = raw.encode()
-                elif isinstance(value, str):
+                elif raw[0] == '"':
                     found = attributes.base64_of(value)
                     if found is None:
                         raise Refused("field data_base64")
@@ -306,7 +306,7 @@ def decode_json(body):
                     raise Refused(f"field {name}")
                 payload = found
                 continue
-            if not isinstance(value, str):
+            if raw[0] != '"':
                 raise ValueError("no text")
             name.encode(), value.encode()
             reader.put(name, value)

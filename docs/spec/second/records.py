@@ -194,7 +194,7 @@ def read_certificate(token):
             and (issuer[0], subject[0]) == ("account", "user") \
             and nats.get("issuer_account", claims["iss"]) in ("", claims["iss"]) \
             and nats.get("bearer_token", False) is False \
-            and all(_is_int(claims.get(name, 0), -2**63, 2**63 - 1) for name in ("iat", "exp"))
+            and all(_is_int(claims.get(name, 0), -2**63, 2**63 - 1) for name in ("iat", "exp", "nbf"))
         good = good and crypto.is_signed(issuer[1], token.rpartition(".")[0].encode(), parts[2])
         workspaces = [tag[10:] for tag in tags if tag.startswith("workspace:")]
         roles = [tag[5:] for tag in tags if tag.startswith("role:")]
@@ -210,7 +210,8 @@ def read_certificate(token):
     policies = [subjects.policy(role, workspace, agent, None, None) for role in roles]
     return {"workspace": workspace, "agent": agent, "roles": roles, "nkey": claims["sub"],
             "key": subject[1], "issuer": claims["iss"], "issued": claims.get("iat", 0),
-            "expires": expires or None, "rules": subjects.union(policies)}
+            "begins": max(claims.get("iat", 0), claims.get("nbf", 0)), "expires": expires or None,
+            "rules": subjects.union(policies)}
 
 
 # --- checkpoints: C2SP signed notes -------------------------------------------------------------

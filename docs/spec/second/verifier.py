@@ -1,7 +1,5 @@
 """The offline verification of a bundle, from receipts.md."""
 
-import json
-
 from . import attributes, crypto, envelope, records, subjects
 from .crypto import Refused
 
@@ -49,7 +47,7 @@ class _Run:
             self.compare_kept(text, f"kept checkpoint {number}", logs)
         return {
             "verdict": "verified" if self.is_given else "consistent, signer unknown",
-            "complete": bool(kept), "workspace": self.place[0], "session": self.place[1],
+            "kept": len(kept), "workspace": self.place[0], "session": self.place[1],
             "recorder": self.recorder(), "open": still_open, "chains": chains,
             "entries": {name: len(lines) for name, lines in logs.items()}}
 
@@ -210,7 +208,7 @@ class _Run:
         if not crypto.is_signed(own["key"], envelope.signature_input(e), signature):
             return "bad-signature"
         time, expires = attributes.time_of_text(e["time"]), own["expires"]
-        if time < own["issued"] * 10**9 or (expires is not None and time >= expires * 10**9):
+        if time < own["begins"] * 10**9 or (expires is not None and time >= expires * 10**9):
             return "expired"
         return None if subjects.may(own["rules"], "publish", e["subject"]) else "not-permitted"
 
@@ -341,6 +339,3 @@ def signed_again(line, seed):
     e["signature"]["bytes"] = crypto.sign(seed, envelope.signature_input(e)).hex()
     return envelope.encode_json(e)
 
-
-def report_json(value):
-    return json.dumps(value, ensure_ascii=False)

@@ -34,4 +34,5 @@ pub(super) fn judge(files: &[File]) -> Vec<Violation> {
 
 const NEEDED: [&str; 3] = ["CHANGELOG.md", "README.md", ".ci/run"];
 /// Packages at the top level whose folder says what they are and not what they are called.
-const NAMED_OTHERWISE: [(&str, &str); 2] = [("tests", "bus-stories"), ("fuzz", "bus-fuzz")];
+const NAMED_OTHERWISE: [(&str, &str); 3] =
+    [("benches", "bus-bench"), ("tests", "bus-stories"), ("fuzz", "bus-fuzz")];

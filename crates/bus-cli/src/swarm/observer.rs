@@ -31,17 +31,22 @@ const WINDOW: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 pub(super) async fn watch(mut feed: EventFeed, follow: bool) -> Seen {
     let mut seen = Seen::default();
     let mut chains = ChainSet::new(ChainLimits { chains_max: CHAINS_MAX, window: WINDOW });
-    let mut show = follow.then(Show::new);
+    let show = follow.then(Show::start);
     while let Some(incoming) = feed.next().await {
         match incoming {
             Incoming::Message(opened) => {
                 seen.events += 1;
                 chains.feed(ChainScope::incarnation_of(&opened.envelope), &opened.envelope);
-                if let Some(show) = &mut show {
-                    show_output(show, &opened);
+                if let Some(show) = &show {
+                    show_output(show, &opened).await;
                 }
             }
-            Incoming::Gap { missed } => seen.missed = seen.missed.saturating_add(missed),
+            Incoming::Gap { missed } => {
+                seen.missed = seen.missed.saturating_add(missed);
+                if let Some(show) = &show {
+                    show.gap(missed).await;
+                }
+            }
             Incoming::Refused(error) => {
                 tracing::error!(%error, "a live message was refused");
                 seen.refused += 1;
@@ -49,16 +54,16 @@ pub(super) async fn watch(mut feed: EventFeed, follow: bool) -> Seen {
         }
     }
     if let Some(show) = show {
-        show.finish();
+        show.finish().await;
     }
     seen.chains = chains.totals();
     seen
 }
 
-fn show_output(show: &mut Show, opened: &Opened) {
+async fn show_output(show: &Show, opened: &Opened) {
     let envelope = &opened.envelope;
     if [TERMINAL_STDOUT, TERMINAL_STDERR].contains(&envelope.event_type.as_str()) {
         let task = envelope.extensions.get("task").map_or("?", String::as_str);
-        show.chunk(task, &envelope.event_type, &opened.payload);
+        show.chunk(task, &envelope.event_type, opened.payload.clone()).await;
     }
 }

@@ -1,6 +1,6 @@
 //! Calls that are wrong: refused with exit code 2 before anything runs.
 
-use crate::support::{Place, run};
+use crate::support::{Gate, Lines, Place, Running, run};
 
 /// Asserts that `vakbus swarm` with these options and one task is refused and runs nothing.
 fn refused(place: &Place, options: &[&str], what: &str) {
@@ -23,6 +23,12 @@ fn a_place_where_evidence_cannot_be_written_is_refused_before_the_work() {
     let place = Place::new();
     place.write("file", "x");
     refused(&place, &["--evidence", "file/run"], "cannot use file/run for evidence: ");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_place_where_no_directory_can_be_made_is_refused_before_the_work() {
+    refused(&Place::new(), &["--evidence", "/proc/vakbus"], "cannot use /proc/vakbus for evidence");
 }
 
 #[test]
@@ -90,26 +96,34 @@ fn an_option_that_does_not_exist_is_refused() {
     Place::new().run(&["swarm", "--wokers", "2", "--", "true"]).is_wrong_call("--workers");
 }
 
-/// A hundred tasks for a hundred workers that may open few files.
-fn hundred_workers(limit: &str) -> (Place, crate::support::Outcome) {
-    let place = Place::new();
+/// A hundred commands at one time, started by a shell with this limit of open files; each says
+/// that it has started and then waits at the gate.
+fn hundred_workers(place: &Place, limit: &str) -> Running {
     let tasks: Vec<String> = (0..100).map(|number| number.to_string()).collect();
-    let script = format!("ulimit {limit}; exec \"$0\" swarm --workers 100 -- sh -c 'echo >>mark'");
-    let outcome = run(place.shell(&script), &tasks.join("\n"));
-    (place, outcome)
+    place.write("tasks", &tasks.join("\n"));
+    let call = "\"$0\" swarm --workers 100 --tasks tasks -- sh -c 'echo >started; read x <gate'";
+    Running::start(place.shell(&format!("ulimit {limit}; exec {call}")))
 }
 
 #[test]
 fn more_workers_than_files_may_be_open_are_refused_with_the_number_that_works() {
-    let (place, outcome) = hundred_workers("-n 128");
+    let place = Place::new();
+    let outcome = hundred_workers(&place, "-n 128").ended();
     outcome.is_wrong_call("100 workers need 564 open files; 128 are allowed here");
     assert!(outcome.stderr.contains("next: --workers 12,"), "{outcome:?}");
-    assert!(!place.path("mark").exists());
+    assert!(!place.path("started").exists());
 }
 
 #[test]
 fn a_soft_limit_of_open_files_is_raised_when_the_workers_need_it() {
-    let (place, outcome) = hundred_workers("-S -n 128");
+    let place = Place::new();
+    let started = Lines::through(&place.pipe("started"));
+    let mut gate = Gate::at(&place.pipe("gate"));
+    let running = hundred_workers(&place, "-S -n 128");
+    for _ in 0..100 {
+        assert!(started.next().is_some());
+    }
+    gate.open_for(100);
+    let outcome = running.ended();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert_eq!(place.read("mark").len(), 100);
 }

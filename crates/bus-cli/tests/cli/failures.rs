@@ -1,5 +1,6 @@
 //! Commands that fail, hang, flood or are not there: retries, dead letters, and the exit code 3.
 
+use bus_core::Endpoint;
 use serde_json::json;
 
 use crate::support::{Held, Place, run};
@@ -115,6 +116,16 @@ fn a_task_whose_text_is_too_long_for_an_argument_is_given_up_at_once() {
     assert_eq!(outcome.code, Some(3));
     let reason = &summary["dead_letters"][0]["reason"];
     assert_eq!(reason, "arguments too long for this system: true");
+}
+
+#[test]
+fn the_largest_task_can_be_given_up_whole() {
+    let place = Place::new();
+    let text = "x".repeat(Endpoint::PAYLOAD_BYTES_MAX);
+    let args = ["--max-retries", "0", "--evidence", "run", "--", "false"];
+    let (outcome, summary) = place.swarm(&text, &args);
+    assert_eq!((outcome.code, &summary["troubles"]), (Some(3), &json!([])));
+    assert_eq!(place.run(&["verify", "run"]).code, Some(0));
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn a_follower_that_goes_away_does_not_stop_the_run() {
     let outcome = running.ended();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(place.read("seen"), "a\nb\nc\n");
-    assert!(outcome.stderr.contains("3 of 3 tasks completed"), "{outcome:?}");
+    assert!(outcome.stderr.starts_with("3 of 3 tasks completed"), "{outcome:?}");
 }
 
 /// Runs a swarm whose stdout nobody reads.
@@ -127,4 +127,25 @@ fn the_output_of_a_command_can_be_followed_while_it_runs() {
     assert_eq!(shown.next().unwrap(), "[t-1] working");
     gate.open_for(1);
     assert_eq!(running.ended().code, Some(0));
+}
+
+#[test]
+fn a_reader_that_does_not_read_holds_up_nothing_but_the_showing() {
+    let place = Place::new();
+    let done = Lines::through(&place.pipe("done"));
+    let tasks: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+    place.write("tasks", &tasks.join("\n"));
+    // More than a pipe and everything behind it hold.
+    let script = "yes | head -n 200000; echo {} >done";
+    let args =
+        ["swarm", "--follow", "--workers", "4", "--tasks", "tasks", "--", "sh", "-c", script];
+    let mut running = place.start(&args);
+    let stdout = running.take_stdout();
+    for _ in 0..40 {
+        assert!(done.next().is_some());
+    }
+    drop(stdout);
+    let outcome = running.ended();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stderr.contains("40 of 40 tasks completed"), "{outcome:?}");
 }

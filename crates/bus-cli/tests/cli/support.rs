@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The longest wait of these tests.
-pub(crate) const LIMIT: Duration = Duration::from_secs(100);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A directory of its own, with a data home in it; commands run in it.
 pub(crate) struct Place(TempDir);

@@ -208,6 +208,18 @@ fn a_data_home_that_cannot_be_made_is_an_error_with_a_next_step() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn the_data_home_is_that_of_the_platform_when_none_is_named() {
+    let place = Place::new();
+    let mut command = place.command();
+    command.args(["workspace", "new", "a"]).env_remove("VAKBUS_DATA_DIR");
+    command.env("XDG_DATA_HOME", place.path("share"));
+    assert_eq!(run(command, "").code, Some(0));
+    assert!(place.path("share/vakbus/workspaces/a/account.nk").exists());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn a_data_home_on_a_system_that_takes_no_files_is_an_error_with_a_next_step() {
     let place = Place::new();
     let mut command = place.command();

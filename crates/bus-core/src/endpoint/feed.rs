@@ -8,6 +8,7 @@ use crate::{Error, FeedItem, Subscription};
 pub struct EventFeed {
     endpoint: Endpoint,
     frames: Subscription,
+    is_over: bool,
 }
 
 /// One item of a feed: a message, or what is known about one that is missing.
@@ -26,12 +27,23 @@ pub enum Incoming {
 
 impl EventFeed {
     pub(super) fn new(endpoint: Endpoint, frames: Subscription) -> Self {
-        Self { endpoint, frames }
+        Self { endpoint, frames, is_over: false }
     }
 
     /// The next item; `None` when the bus was closed. Cancel safe.
+    ///
+    /// Once the reader's own certificate has ended it hears nothing more: the next item says so as
+    /// a refusal of kind `Denied`, and then the feed is over.
     pub async fn next(&mut self) -> Option<Incoming> {
-        Some(match self.frames.next().await? {
+        if self.is_over {
+            return None;
+        }
+        let item = self.frames.next().await?;
+        if let Err(error) = self.endpoint.check_certificate("hear") {
+            self.is_over = true;
+            return Some(Incoming::Refused(error));
+        }
+        Some(match item {
             FeedItem::Gap { missed } => Incoming::Gap { missed },
             FeedItem::Frame(frame) => match self.endpoint.open(&frame) {
                 Ok(opened) => Incoming::Message(Box::new(opened)),

@@ -3,7 +3,7 @@
 use bus_crypto::Entropy;
 use bus_envelope::{
     ChainHead, ChainScope, Draft, EventHash, MessageEnvelope, Seal, Signature, Stamp, TraceContext,
-    wire,
+    WireForm, wire,
 };
 use bus_subjects::{Address, Plane, Subject};
 use bytes::Bytes;
@@ -22,6 +22,13 @@ pub(super) struct Prepared {
     frame: Frame,
     hash: EventHash,
     head: ChainHead,
+}
+
+/// How a message is made ready.
+#[derive(Clone, Copy)]
+struct Form {
+    wire: WireForm,
+    signed: bool,
 }
 
 /// The flags of a trace that begins here: sampled.
@@ -45,7 +52,7 @@ impl Endpoint {
         self.check(&draft)?;
         let chain = self.0.chains.of(&draft.subject, || self.genesis(&draft.subject))?;
         let mut state = chain.lock().await;
-        let prepared = self.prepare(&draft, None, &state.head, false)?;
+        let prepared = self.prepare(&draft, None, &state.head, self.form(false))?;
         let bytes = prepared.frame.bytes();
         // The head moves first: should this future be dropped half-way, a frame that may have
         // been heard must not get a twin.
@@ -76,17 +83,22 @@ impl Endpoint {
     /// the id was used before; those of [`crate::Bus::append`].
     pub async fn send(&self, draft: Draft) -> Result<Sent> {
         self.check(&draft)?;
-        self.send_checked(draft, OriginalFrame::check_fits).await
+        self.send_checked(draft, self.0.parts.wire, OriginalFrame::check_fits).await
     }
 
     /// As [`Endpoint::send`] for a dead letter: it may be as large as a frame, since nothing ever
-    /// wraps it again.
+    /// wraps it again, and has the binary form, which adds least to what it wraps.
     pub(crate) async fn send_letter(&self, draft: Draft) -> Result<Sent> {
         self.check_right(&draft.subject)?;
-        self.send_checked(draft, |_| Ok(())).await
+        self.send_checked(draft, WireForm::Binary, |_| Ok(())).await
     }
 
-    async fn send_checked(&self, draft: Draft, fits: fn(&Frame) -> Result<()>) -> Result<Sent> {
+    async fn send_checked(
+        &self,
+        draft: Draft,
+        wire: WireForm,
+        fits: fn(&Frame) -> Result<()>,
+    ) -> Result<Sent> {
         let chain = self.0.chains.of(&draft.subject, || self.genesis(&draft.subject))?;
         let mut state = chain.lock().await;
         if let Some(earlier) = state.unsettled.clone() {
@@ -98,7 +110,7 @@ impl Endpoint {
                 Err(error) => return Err(held_up(&draft.subject, error)),
             }
         }
-        let prepared = self.prepare(&draft, None, &state.head, true)?;
+        let prepared = self.prepare(&draft, None, &state.head, Form { wire, signed: true })?;
         fits(&prepared.frame)?;
         self.store(&mut state, prepared, false).await
     }
@@ -106,7 +118,8 @@ impl Endpoint {
     /// Stores a record on an evidence subject: one chain for all writers, by compare-and-set.
     ///
     /// A writer that loses the race reads the new head and stamps anew. `draft.id` makes the call
-    /// idempotent: a record with that id is stored once.
+    /// idempotent: a record with that id is stored once. Without one a call whose outcome stayed
+    /// unknown cannot be repeated safely.
     ///
     /// # Errors
     /// As [`Endpoint::send`]; `Conflict` also when others moved the head 256 times meanwhile.
@@ -127,7 +140,7 @@ impl Endpoint {
                     (ChainHead::of(&last), stored.seq)
                 }
             };
-            let prepared = self.prepare(&draft, Some(&id), &head, true)?;
+            let prepared = self.prepare(&draft, Some(&id), &head, self.form(true))?;
             match self.append(&prepared.frame, Expect::LastOfSubject(seq), false).await {
                 Ok(receipt) => {
                     return Ok(Recorded::Stored(Box::new(prepared.sent(receipt))));
@@ -152,6 +165,10 @@ impl Endpoint {
         Ok(())
     }
 
+    fn form(&self, signed: bool) -> Form {
+        Form { wire: self.0.parts.wire, signed }
+    }
+
     fn check_right(&self, subject: &Subject) -> Result<()> {
         self.check_certificate("send")?;
         if !self.0.policy.can_publish(subject) {
@@ -166,12 +183,12 @@ impl Endpoint {
         draft: &Draft,
         id: Option<&str>,
         head: &ChainHead,
-        signed: bool,
+        form: Form,
     ) -> Result<Prepared> {
         let mut envelope = self.stamp(draft, id, head)?;
         self.seal(&mut envelope)?;
         let hash = envelope.compute_hash();
-        if signed {
+        if form.signed {
             let key = self.identity().key();
             let signer = key.public().text();
             // The signer's name is bound too, so it stands there before the bytes do.
@@ -181,7 +198,7 @@ impl Endpoint {
                 signature.bytes = bytes;
             }
         }
-        let (headers, body) = wire::encode(self.0.parts.wire, &envelope);
+        let (headers, body) = wire::encode(form.wire, &envelope);
         let id = FrameId::parse(&envelope.id)?;
         let frame = Frame { subject: envelope.subject.clone(), id, reply: None, headers, body };
         frame.check_size("send")?;

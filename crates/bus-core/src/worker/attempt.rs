@@ -3,10 +3,10 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Handled, Handler, Job, Stop, TaskEvent, Worker};
+use super::{Handled, Handler, Job, Stop, TaskEvent, Worker, lease::Lease};
 use crate::{Delivery, Failure, Opened, claims::ClaimMark};
 
 /// How long a cancelled handler may take to react before its future is dropped.
@@ -28,7 +28,7 @@ impl Worker {
         handler: &H,
         stop: &Stop,
     ) -> TaskEvent {
-        let attempt = delivery.attempt;
+        let (attempt, claimed) = (delivery.attempt, Instant::now());
         if let Some(verdict) = self.not_to_be_tried(&delivery, &opened.envelope.id).await {
             return self.give_up_untried(delivery, opened, verdict).await;
         }
@@ -41,7 +41,7 @@ impl Worker {
         if let Err(error) = self.endpoint.mark_claim(&opened.envelope.id, &mark).await {
             return self.unmarked(delivery, opened, error).await;
         }
-        match self.run_handler(&delivery, opened, handler, stop).await {
+        match self.run_handler(&delivery, claimed, opened, handler, stop).await {
             Ended::LeaseLost(error) => {
                 let task_id = opened.envelope.id.clone();
                 TaskEvent::Unsettled { task_id, error }
@@ -55,6 +55,7 @@ impl Worker {
     async fn run_handler<H: Handler>(
         &self,
         delivery: &Delivery,
+        claimed: Instant,
         opened: &Opened,
         handler: &H,
         stop: &Stop,
@@ -68,32 +69,32 @@ impl Worker {
         };
         // Called within, so that a panic before there is a future is caught as well.
         let work = AssertUnwindSafe(async move { handler.handle(job).await }).catch_unwind();
-        tokio::pin!(work);
-        let rhythm = (delivery.lease / 3).max(Duration::from_millis(1));
-        let mut extend_at = Instant::now() + rhythm;
-        loop {
-            tokio::select! {
-                biased;
-                result = &mut work => return Ended::Returned(flatten(result)),
-                () = stop.now.cancelled() => {
-                    cancel.cancel();
-                    // Whatever it still says, the task goes back: the worker was told to stop.
-                    let finished = tokio::time::timeout(CANCEL_GRACE, &mut work).await;
-                    return Ended::Returned(match finished {
-                        Ok(result) => flatten(result),
-                        Err(_) => Err(Failure::Interrupted),
-                    });
-                }
-                () = tokio::time::sleep_until(extend_at) => {
-                    if let Err(error) = delivery.extend().await {
-                        cancel.cancel();
-                        let _late = tokio::time::timeout(CANCEL_GRACE, &mut work).await;
-                        return Ended::LeaseLost(error);
+        let lease = Lease::new(delivery, claimed);
+        let lost = lease.keep();
+        tokio::pin!(work, lost);
+        let ended = tokio::select! {
+            biased;
+            result = &mut work => Ended::Returned(flatten(result)),
+            error = &mut lost => {
+                cancel.cancel();
+                let _late = timeout(CANCEL_GRACE, &mut work).await;
+                return Ended::LeaseLost(error);
+            }
+            () = stop.now.cancelled() => {
+                cancel.cancel();
+                tokio::select! {
+                    biased;
+                    // It was told to stop, but what it finished in time counts.
+                    // A failure by then is the stop's doing and uses up no attempt.
+                    finished = timeout(CANCEL_GRACE, &mut work) => {
+                        let result = finished.map_or(Err(Failure::Interrupted), flatten);
+                        Ended::Returned(result.map_err(|_| Failure::Interrupted))
                     }
-                    extend_at = Instant::now() + rhythm;
+                    error = &mut lost => return Ended::LeaseLost(error),
                 }
             }
-        }
+        };
+        if lease.may_be_over() { Ended::LeaseLost(lease.over()) } else { ended }
     }
 }
 

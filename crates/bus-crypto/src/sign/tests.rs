@@ -2,9 +2,9 @@
 
 use data_encoding::BASE32_NOPAD;
 
-use super::{SEED_PREFIX, SigningKey};
+use super::SigningKey;
 use crate::CryptoError;
-use crate::nkey::{NkeyKind, crc16};
+use crate::nkey::{NkeyKind, SEED_PREFIX, crc16};
 
 fn seed_text(first: u8, second: u8) -> String {
     let mut raw = vec![first, second];

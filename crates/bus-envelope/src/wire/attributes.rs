@@ -6,6 +6,7 @@ use bytes::Bytes;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use uuid::Uuid;
 
+use crate::trace::TRACEPARENT_BYTES;
 use crate::{
     EnvelopeError, EventHash, Lineage, MessageEnvelope, Seal, Signature, Timestamp, TraceContext,
     TraceState, rules,
@@ -39,12 +40,12 @@ pub(crate) fn each(envelope: &MessageEnvelope, mut put: impl FnMut(&str, &str)) 
     }
     put("agent", lineage.agent.as_str());
     put("incarnation", lineage.incarnation.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
-    put("seq", &lineage.seq_num.to_string());
+    put("seq", decimal(lineage.seq_num, &mut [0; 20]));
     put("prevhash", HEXLOWER.encode_mut_str(lineage.prev_event_hash.as_bytes(), &mut hex));
     if let Some(cause) = &lineage.cause {
         put("cause", HEXLOWER.encode_mut_str(cause.as_bytes(), &mut hex));
     }
-    put("traceparent", &envelope.trace.traceparent());
+    put("traceparent", envelope.trace.traceparent_in(&mut [0; TRACEPARENT_BYTES]));
     if !envelope.trace.tracestate().is_empty() {
         put("tracestate", envelope.trace.tracestate().as_str());
     }
@@ -58,13 +59,28 @@ pub(crate) fn each(envelope: &MessageEnvelope, mut put: impl FnMut(&str, &str)) 
     }
     if let Some(signature) = &envelope.signature {
         put("signer", &signature.signer);
-        put("signature", &BASE64URL_NOPAD.encode(&signature.bytes));
+        put("signature", BASE64URL_NOPAD.encode_mut_str(&signature.bytes, &mut [0; 86]));
     }
     for (name, value) in &envelope.extensions {
         // A name that is taken would be read as the field itself; this one no decoder accepts.
         let is_free = rules::extension(name, value).is_ok();
         if is_free { put(name, value) } else { put("-refused", "") }
     }
+}
+
+/// The digits of a number, written at the end of `text`.
+pub(crate) fn decimal(number: u64, text: &mut [u8; 20]) -> &str {
+    let (mut rest, mut at) = (number, text.len());
+    for place in text.iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        at -= 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    // Only digits are ever written there.
+    text.get(at..).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default()
 }
 
 /// Attributes read so far, each at most once and within its limit.

@@ -17,6 +17,11 @@ use serde_json::value::RawValue;
 use super::attributes::{self, Attributes};
 use crate::{EnvelopeError, MessageEnvelope, is_json_content_type};
 
+mod plain;
+mod quick;
+#[cfg(test)]
+mod tests;
+
 /// The `content-type` of this form.
 pub const CONTENT_TYPE: &str = "application/cloudevents+json";
 
@@ -24,18 +29,21 @@ pub const CONTENT_TYPE: &str = "application/cloudevents+json";
 #[must_use]
 pub fn encode(envelope: &MessageEnvelope) -> Vec<u8> {
     let mut json = Vec::with_capacity(1024 + envelope.payload.len() / 3 * 4);
+    json.push(b'{');
     attributes::each(envelope, |name, value| {
-        json.push(if json.is_empty() { b'{' } else { b',' });
-        push_text(&mut json, name);
-        json.push(b':');
+        // Every name is plain: a letter, a digit, or the mark of one that is refused.
+        json.push(b'"');
+        json.extend_from_slice(name.as_bytes());
+        json.extend_from_slice(b"\":");
         push_text(&mut json, value);
+        json.push(b',');
     });
     if let Some(data) = data_text(envelope) {
-        json.extend_from_slice(b",\"data\":");
+        json.extend_from_slice(DATA.as_bytes());
         json.extend_from_slice(data.as_bytes());
         json.push(b'}');
     } else {
-        json.extend_from_slice(b",\"data_base64\":\"");
+        json.extend_from_slice(DATA_BASE64.as_bytes());
         json.extend_from_slice(STANDARD.encode(&envelope.payload).as_bytes());
         json.extend_from_slice(b"\"}");
     }
@@ -49,6 +57,14 @@ pub fn encode(envelope: &MessageEnvelope) -> Vec<u8> {
 /// [`NotCanonical`](EnvelopeError::NotCanonical) when [`encode`] would write the same envelope as
 /// other bytes.
 pub fn decode(json: &[u8]) -> Result<MessageEnvelope, EnvelopeError> {
+    match quick::decode(json) {
+        Some(envelope) => Ok(envelope),
+        None => decode_thoroughly(json),
+    }
+}
+
+/// Reads any JSON, to take what is canonical and to say what is wrong with the rest.
+fn decode_thoroughly(json: &[u8]) -> Result<MessageEnvelope, EnvelopeError> {
     let mut event = Event::default();
     let mut reader = serde_json::Deserializer::from_slice(json);
     let read = EventSeed(&mut event).deserialize(&mut reader).and_then(|()| reader.end());
@@ -67,21 +83,37 @@ pub fn decode(json: &[u8]) -> Result<MessageEnvelope, EnvelopeError> {
 
 /// The payload as JSON text, when it may stand under `data`.
 fn data_text(envelope: &MessageEnvelope) -> Option<&str> {
-    if envelope.seal.is_some()
-        || !envelope.content_type.as_deref().is_some_and(is_json_content_type)
-    {
+    if !is_data_type(envelope) {
         return None;
     }
     let text = std::str::from_utf8(&envelope.payload).ok()?;
     // White space round the value would be lost, so such a payload travels as base64.
     let is_bare = text.trim_matches([' ', '\t', '\r', '\n']).len() == text.len();
-    (is_bare && serde_json::from_str::<IgnoredAny>(text).is_ok()).then_some(text)
+    (is_bare && is_json(text)).then_some(text)
+}
+
+/// Whether the payload is said to be JSON for everybody to read.
+fn is_data_type(envelope: &MessageEnvelope) -> bool {
+    envelope.seal.is_none() && envelope.content_type.as_deref().is_some_and(is_json_content_type)
+}
+
+fn is_json(text: &str) -> bool {
+    plain::is_value(text) || serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 fn push_text(json: &mut Vec<u8>, text: &str) {
+    if plain::needs_no_escape(text) {
+        json.push(b'"');
+        json.extend_from_slice(text.as_bytes());
+        json.push(b'"');
+        return;
+    }
     // Writing a string into a vector cannot fail.
     let _infallible = serde_json::to_writer(json, text);
 }
+
+const DATA: &str = "\"data\":";
+const DATA_BASE64: &str = "\"data_base64\":\"";
 
 #[derive(Default)]
 struct Event {

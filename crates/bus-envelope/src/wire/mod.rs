@@ -12,5 +12,6 @@ mod percent;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use attributes::decimal;
 pub use form::{WireForm, decode, encode};
 pub use percent::{decode_value, encode_value};

@@ -7,7 +7,7 @@ use data_encoding::HEXUPPER;
 /// Encodes blanks, `"`, `%` and everything outside of U+0021 to U+007E as `%` and upper-case hex.
 #[must_use]
 pub fn encode_value(value: &str) -> Cow<'_, str> {
-    if value.bytes().all(is_plain) {
+    if is_all_plain(value) {
         return Cow::Borrowed(value);
     }
     let mut text = String::with_capacity(value.len() * 2);
@@ -26,6 +26,9 @@ pub fn encode_value(value: &str) -> Cow<'_, str> {
 /// two hex digits behind it, an unclosed or stray quote, or does not decode to UTF-8.
 #[must_use]
 pub fn decode_value(text: &str) -> Option<Cow<'_, str>> {
+    if is_all_plain(text) {
+        return Some(Cow::Borrowed(text));
+    }
     let text = unquote(text)?;
     if !text.contains('%') {
         return Some(text);
@@ -43,8 +46,13 @@ pub fn decode_value(text: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
+/// To the end in any case: without an early way out this takes many bytes at a time.
+fn is_all_plain(text: &str) -> bool {
+    text.bytes().fold(true, |all, byte| all & is_plain(byte))
+}
+
 const fn is_plain(byte: u8) -> bool {
-    matches!(byte, 0x21..=0x7e) && byte != b'"' && byte != b'%'
+    matches!(byte, 0x21..=0x7e) & (byte != b'"') & (byte != b'%')
 }
 
 fn hex(digit: u8) -> Option<u8> {

@@ -1,0 +1,17 @@
+//! One body for each reader of strangers' bytes.
+//!
+//! A body takes any bytes, panics when a law is broken, and says whether the reader took them.
+
+pub mod binary;
+pub mod bundle;
+pub mod checkpoint;
+pub mod cloud_event;
+pub mod compact;
+pub mod creds;
+pub mod filter;
+pub mod json;
+pub mod jwt;
+pub mod nkey;
+pub mod subject;
+pub mod tasks;
+pub mod traceparent;
