@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use bus_crypto::{
-    Entropy, Keyring, NkeyKind, SealKey, SigningKey, SystemEntropy, WorkspaceSecret,
+    FreshNonce, Keyring, NkeyKind, SealKey, SigningKey, SystemEntropy, WorkspaceSecret,
 };
 use bus_envelope::{
     ChainHead, ChainScope, Draft, MessageEnvelope, Seal, Signature, Stamp, Timestamp, TraceContext,
@@ -82,18 +82,19 @@ impl Sender {
     }
 
     /// Seals the payload under the cached key of the incarnation.
-    pub(crate) fn seal(&self, envelope: &mut MessageEnvelope, entropy: &dyn Entropy) -> Result<()> {
-        let mut seal = Seal {
+    pub(crate) fn seal(&self, envelope: &mut MessageEnvelope, nonce: FreshNonce) -> Result<()> {
+        envelope.seal = Some(Seal {
             key_id: self.seal_key.key_id().to_owned(),
             algorithm: self.seal_key.algorithm().name().to_owned(),
             nonce: [0; 12],
-        };
-        envelope.seal = Some(seal.clone());
+        });
         let aad = envelope.aad();
         let mut data = Vec::with_capacity(envelope.payload.len() + 16);
         data.extend_from_slice(&envelope.payload);
-        seal.nonce = self.seal_key.seal_in_place(entropy, &aad, &mut data)?;
-        envelope.seal = Some(seal);
+        let nonce = self.seal_key.seal_fresh(nonce, &aad, &mut data)?;
+        if let Some(seal) = &mut envelope.seal {
+            seal.nonce = nonce;
+        }
         envelope.payload = Bytes::from(data);
         Ok(())
     }
@@ -115,7 +116,7 @@ impl Sender {
     /// A sealed and signed event.
     pub(crate) fn sealed(&self, bytes: usize) -> Result<MessageEnvelope> {
         let mut envelope = self.stamp(&self.draft(bytes)?, &[7; 34])?;
-        self.seal(&mut envelope, &SystemEntropy::new())?;
+        self.seal(&mut envelope, FreshNonce::draw(&SystemEntropy, &mut [])?)?;
         self.sign(&mut envelope);
         Ok(envelope)
     }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use bus_crypto::{Entropy, SystemEntropy};
+use bus_crypto::{Entropy, FreshNonce, SystemEntropy};
 use bus_envelope::{ChainHead, MessageEnvelope, WireForm, wire};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -40,9 +40,9 @@ fn publish(bytes: usize) -> Result<Figures> {
         },
         || {
             let mut random = [0; 34];
-            entropy.fill(&mut random)?;
+            let nonce = FreshNonce::draw(&entropy, &mut random)?;
             let mut envelope = sender.stamp(black_box(&draft), &random)?;
-            sender.seal(&mut envelope, &entropy)?;
+            sender.seal(&mut envelope, nonce)?;
             let leaf = envelope.compute_hash();
             let (headers, body) = wire::encode(WireForm::Binary, &envelope);
             Ok((leaf, headers, body))

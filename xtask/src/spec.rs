@@ -115,7 +115,8 @@ fn judge(pages: &[Page], files: &[String], hash: impl Fn(&str) -> Option<String>
             }
         }
         if path != FRONT && page.described().next().is_none() {
-            found.push(format!("{path} describes no file: begin it with `{BEGIN}FILE{HASH}0{END}`"));
+            found
+                .push(format!("{path} describes no file: begin it with `{BEGIN}FILE{HASH}0{END}`"));
         }
     }
     for file in files.iter().filter(|file| is_wire(file) && !known.contains(file.as_str())) {
@@ -144,7 +145,8 @@ fn accept(repo: &Repo) -> Result<()> {
 }
 
 fn accepted(text: &str, hash: impl Fn(&str) -> Option<String>) -> String {
-    let line = |line: &str| match described(line).and_then(|own| Some((own.file, hash(own.file)?))) {
+    let line = |line: &str| match described(line).and_then(|own| Some((own.file, hash(own.file)?)))
+    {
         Some((file, hash)) => format!("{BEGIN}{file}{HASH}{hash}{END}\n"),
         None => format!("{line}\n"),
     };
@@ -234,14 +236,14 @@ mod tests {
             .map(|name| format!("crates/bus-envelope/src/wire/{name}"));
         let text = "<!-- describes: crates/a/src/x.rs sha256:12ab -->\n# X\n";
         let found = judge(&page(text), &files, |_| Some("12ab".to_owned()));
-        let expected =
-            "crates/bus-envelope/src/wire/json.rs is described by no page of docs/spec/";
+        let expected = "crates/bus-envelope/src/wire/json.rs is described by no page of docs/spec/";
         assert_eq!(found, [expected]);
     }
 
     #[test]
     fn accepting_changes_the_hashes_and_nothing_else() {
-        let text = "<!-- describes: crates/a/src/x.rs sha256:0 -->\n\n# X\n  <!-- describes: y -->\n";
+        let text =
+            "<!-- describes: crates/a/src/x.rs sha256:0 -->\n\n# X\n  <!-- describes: y -->\n";
         let expected =
             "<!-- describes: crates/a/src/x.rs sha256:12ab -->\n\n# X\n  <!-- describes: y -->\n";
         let found = accepted(text, |file| (file == FILE).then(|| "12ab".to_owned()));

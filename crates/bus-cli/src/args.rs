@@ -228,7 +228,8 @@ instead of the one in the data directory), VAKBUS_LOG, NO_COLOR.";
 const SWARM_HELP: &str = "\
 The payload of a task arrives on the command's stdin and, as text, in place of {}.
 The command's environment holds VAKBUS_TASK_ID, VAKBUS_ATTEMPT, VAKBUS_SESSION, VAKBUS_RUN_ID and
-TRACEPARENT, and none of the bus's secrets.
+TRACEPARENT, and none of the bus's secrets. A TRACEPARENT in the environment of vakbus itself is
+gone on from.
 
 Exit code 0 of the command completes its task; anything else is tried again after a growing delay
 and at last dead-lettered. Ctrl-C finishes what runs and then stops; a second one stops now.

@@ -23,9 +23,9 @@ pub struct Identity {
 ///
 /// `Debug` does not show its text, which a server may take for a credential (D10).
 ///
-/// Workspace and roles stand in its tags, `workspace:<name>` and `role:<name>`, compared as written.
-/// NATS' own tools write tags in lower case: a certificate made by `nsc` names a workspace in lower
-/// case, so it never fits one whose name has capitals. [`certify`] keeps them.
+/// Workspace and roles stand in its tags, `workspace:<name>` and `role:<name>`, compared as
+/// written. NATS' own tools write tags in lower case: a certificate made by `nsc` names a workspace
+/// in lower case, so it never fits one whose name has capitals. [`certify`] keeps them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// The workspace the agent belongs to.

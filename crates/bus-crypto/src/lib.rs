@@ -26,7 +26,7 @@ pub use kdf::{derive_key, hkdf_sha256};
 pub use key_id::KeyId;
 pub use keyring::Keyring;
 pub use nkey::{NkeyKind, PublicKey};
-pub use seal::{AES_256_GCM, Algorithm, CHACHA20_POLY1305, OpenKey, SealKey};
+pub use seal::{AES_256_GCM, Algorithm, CHACHA20_POLY1305, FreshNonce, OpenKey, SealKey};
 pub use sealed_box::{BoxKey, BoxPublicKey};
 pub use secret::WorkspaceSecret;
 pub use sign::SigningKey;

@@ -152,8 +152,8 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// Reads a seed text: exactly 58 characters of base32 in upper case, a known kind, a right checksum.
-/// No error quotes it.
+/// Reads a seed text: exactly 58 characters of base32 in upper case, a known kind, a right
+/// checksum. No error quotes it.
 pub(crate) fn decode_seed(text: &str) -> Result<(NkeyKind, Zeroizing<[u8; 32]>), CryptoError> {
     if text.len() != SEED_TEXT_BYTES {
         return Err(CryptoError::BadNkey("a seed has 58 characters"));

@@ -135,14 +135,33 @@ impl SealKey {
         aad: &[u8],
         data: &mut Vec<u8>,
     ) -> Result<[u8; NONCE_BYTES], CryptoError> {
+        self.check_not_withdrawn()?;
+        self.seal_fresh(FreshNonce::draw(entropy, &mut [])?, aad, data)
+    }
+
+    /// Seals as [`seal_in_place`](Self::seal_in_place) does, under a nonce that was drawn together
+    /// with what else the message needed.
+    ///
+    /// # Errors
+    /// As [`seal_in_place`](Self::seal_in_place), but for [`CryptoError::Entropy`].
+    pub fn seal_fresh(
+        &self,
+        nonce: FreshNonce,
+        aad: &[u8],
+        data: &mut Vec<u8>,
+    ) -> Result<[u8; NONCE_BYTES], CryptoError> {
+        self.check_not_withdrawn()?;
+        self.count()?;
+        let FreshNonce(nonce) = nonce;
+        self.seal_with_nonce(nonce, aad, data)?;
+        Ok(nonce)
+    }
+
+    fn check_not_withdrawn(&self) -> Result<(), CryptoError> {
         if self.withdrawn.load(Ordering::Acquire) {
             return Err(CryptoError::WithdrawnKey { key_id: self.key_id.to_string() });
         }
-        let mut nonce = [0; NONCE_BYTES];
-        entropy.fill(&mut nonce)?;
-        self.count()?;
-        self.seal_with_nonce(nonce, aad, data)?;
-        Ok(nonce)
+        Ok(())
     }
 
     pub(crate) fn withdraw(&self) {
@@ -183,6 +202,42 @@ impl fmt::Debug for SealKey {
             .finish_non_exhaustive()
     }
 }
+
+/// A nonce that was drawn and has sealed nothing yet; sealing uses it up.
+///
+/// It comes from an [`Entropy`] and from nowhere else, and cannot be copied. Draw it for the
+/// message at hand: one that waits is no longer fresh in a copy of a running machine.
+#[must_use = "a nonce that is drawn is for one seal"]
+pub struct FreshNonce([u8; NONCE_BYTES]);
+
+impl FreshNonce {
+    /// Draws a nonce, and fills `beside` with independent random bytes. Up to 52 bytes come in the
+    /// same call to the source, which takes as long as a nonce alone.
+    ///
+    /// # Errors
+    /// [`CryptoError::Entropy`] when the source fails; the content of `beside` must not be used.
+    pub fn draw(entropy: &dyn Entropy, beside: &mut [u8]) -> Result<Self, CryptoError> {
+        let mut drawn = [0; DRAWN_BYTES];
+        let Some(together) = drawn.get_mut(..NONCE_BYTES + beside.len()) else {
+            entropy.fill(beside)?;
+            return Self::draw(entropy, &mut []);
+        };
+        entropy.fill(together)?;
+        let (nonce, rest) =
+            together.split_first_chunk::<NONCE_BYTES>().ok_or(CryptoError::Entropy)?;
+        beside.copy_from_slice(rest);
+        Ok(Self(*nonce))
+    }
+}
+
+impl fmt::Debug for FreshNonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FreshNonce")
+    }
+}
+
+/// A nonce and what else one envelope needs.
+const DRAWN_BYTES: usize = 64;
 
 /// A key that opens what the [`SealKey`] of the same id sealed.
 pub struct OpenKey {

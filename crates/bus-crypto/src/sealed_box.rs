@@ -86,8 +86,8 @@ impl BoxPublicKey {
     /// Takes 32 bytes as a key.
     ///
     /// # Errors
-    /// [`CryptoError::ZeroSharedSecret`] for a point of small order: the secret agreed with it would
-    /// be all zeros, whoever agrees.
+    /// [`CryptoError::ZeroSharedSecret`] for a point of small order: the secret agreed with it
+    /// would be all zeros, whoever agrees.
     pub fn from_bytes(bytes: [u8; KEY_SIZE]) -> Result<Self, CryptoError> {
         // Clamped secrets are multiples of 8: what one of them takes to zero, every one does.
         if MontgomeryPoint(bytes).mul_clamped([0; KEY_SIZE]).to_bytes() == [0; KEY_SIZE] {

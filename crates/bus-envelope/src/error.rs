@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 /// The field that was refused and the reason.
 ///
-/// Payloads never appear in the text, and a name that a stranger chose stands there escaped, so that
-/// it cannot write lines of its own into a log. Nothing was sent or stored when one of these is returned.
+/// Payloads never appear in the text, and a name that a stranger chose stands there escaped, so
+/// that it cannot write lines of its own into a log. Nothing was sent or stored when one of these
+/// is returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvelopeError {

@@ -109,9 +109,18 @@ impl Parts {
     /// Adds a part.
     pub(crate) fn add(&mut self, part: &[u8]) -> &mut Self {
         // No part comes near this length; the cap keeps it apart from the mark of an absent one.
-        let bytes = u32::try_from(part.len()).unwrap_or(u32::MAX).min(u32::MAX - 1);
-        self.put(&bytes.to_be_bytes());
-        self.put(part);
+        let bytes = u32::try_from(part.len()).unwrap_or(u32::MAX).min(u32::MAX - 1).to_be_bytes();
+        let end = self.filled + bytes.len() + part.len();
+        let place = self.gathered.get_mut(self.filled..end);
+        if let Some((length, place)) = place.and_then(|place| place.split_first_chunk_mut()) {
+            *length = bytes;
+            place.copy_from_slice(part);
+            self.filled = end;
+        } else {
+            self.flush();
+            self.hasher.update(bytes);
+            self.hasher.update(part);
+        }
         self
     }
 
@@ -120,7 +129,18 @@ impl Parts {
         match part {
             Some(part) => self.add(part),
             None => {
-                self.put(&u32::MAX.to_be_bytes());
+                let mark = u32::MAX.to_be_bytes();
+                let end = self.filled + mark.len();
+                match self.gathered.get_mut(self.filled..end) {
+                    Some(place) => {
+                        place.copy_from_slice(&mark);
+                        self.filled = end;
+                    }
+                    None => {
+                        self.flush();
+                        self.hasher.update(mark);
+                    }
+                }
                 self
             }
         }
@@ -130,17 +150,6 @@ impl Parts {
     pub(crate) fn finish(mut self) -> EventHash {
         self.flush();
         EventHash(self.hasher.finalize().into())
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        let end = self.filled + bytes.len();
-        if let Some(place) = self.gathered.get_mut(self.filled..end) {
-            place.copy_from_slice(bytes);
-            self.filled = end;
-        } else {
-            self.flush();
-            self.hasher.update(bytes);
-        }
     }
 
     fn flush(&mut self) {

@@ -134,9 +134,9 @@ pub(crate) fn is_printable(text: &str) -> bool {
     let is_plain = text.bytes().fold(true, |all, c| all & matches!(c, 0x20..=0x7e));
     is_plain
         || text.chars().all(|c| {
-        let code = u32::from(c);
-        !c.is_control() && !matches!(code, 0xfdd0..=0xfdef) && code & 0xfffe != 0xfffe
-    })
+            let code = u32::from(c);
+            !c.is_control() && !matches!(code, 0xfdd0..=0xfdef) && code & 0xfffe != 0xfffe
+        })
 }
 
 /// `type/subtype` and parameters, as RFC 2045 writes them.
@@ -206,8 +206,7 @@ fn blanks(text: &str) -> &str {
 }
 
 fn is_mime_token(text: &str) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|c| MIME_TOKEN.holds(c))
+    !text.is_empty() && text.bytes().all(|c| MIME_TOKEN.holds(c))
 }
 
 /// What stands behind a token or a quoted string; `None` when there is neither.

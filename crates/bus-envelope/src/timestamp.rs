@@ -137,8 +137,7 @@ impl Timestamp {
     pub(crate) fn canonical(self) -> CanonicalTime {
         // Every value between MIN and MAX is a time of the time crate.
         let (seconds, nanosecond) = self.seconds();
-        let at =
-            OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let at = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
         let (year, month, day) = at.to_calendar_date();
         let (hour, minute, second) = at.to_hms();
         let mut text = *b"0000-00-00T00:00:00.000000000Z";

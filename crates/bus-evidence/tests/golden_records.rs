@@ -57,9 +57,8 @@ fn certificates_are_as_the_specification_says() {
         _ => Certificate::parse(text(case, "token")).map_or_else(
             |_| json!({ "refused": "certificate" }),
             |read| {
-                let seconds = |time: Timestamp| {
-                    i64::try_from(time.unix_ns() / 1_000_000_000).unwrap()
-                };
+                let seconds =
+                    |time: Timestamp| i64::try_from(time.unix_ns() / 1_000_000_000).unwrap();
                 json!({
                     "workspace": read.workspace.as_str(),
                     "agent": read.agent.as_str(),

@@ -65,7 +65,9 @@ impl Handler for CommandAgent {
                 Ok(Handled)
             }
             ExitKind::Killed => Err(Failure::Interrupted),
-            ExitKind::NotStarted { reason } => Err(Failure::Hopeless { reason: reason.clone() }),
+            ExitKind::NotStarted { reason, is_transient: false } => {
+                Err(Failure::Hopeless { reason: reason.clone() })
+            }
             _ => Err(Failure::Failed { reason: reason(&report, &self.command) }),
         }
     }
@@ -187,7 +189,7 @@ fn reason(report: &RunReport, command: &CommandSpec) -> String {
             format!("time limit of {:?} reached", command.timeout.unwrap_or_default())
         }
         ExitKind::Killed => "killed".to_owned(),
-        ExitKind::NotStarted { reason } => reason.clone(),
+        ExitKind::NotStarted { reason, .. } => reason.clone(),
     };
     let tail = String::from_utf8_lossy(&report.stderr_tail);
     match tail.lines().map(str::trim).rfind(|line| !line.is_empty()) {

@@ -40,6 +40,14 @@ pub(crate) struct Pipes {
     pub(crate) stderr: Option<ChildStderr>,
 }
 
+/// Why a command did not start.
+#[derive(Debug)]
+pub(crate) struct NotStarted {
+    pub(crate) reason: String,
+    /// Whether the machine was short of something: the same command may start another time.
+    pub(crate) is_transient: bool,
+}
+
 impl Group {
     /// Starts the command as the leader of a group of its own.
     ///
@@ -48,7 +56,7 @@ impl Group {
     pub(crate) fn start(
         command: &PreparedCommand,
         with_stdin: bool,
-    ) -> Result<(Self, Pipes), String> {
+    ) -> Result<(Self, Pipes), NotStarted> {
         let mut builder = Command::new(command.program());
         builder.args(command.args()).process_group(0);
         builder.stdin(if with_stdin { Stdio::piped() } else { Stdio::null() });
@@ -60,14 +68,20 @@ impl Group {
         if let Some(cwd) = command.cwd() {
             builder.current_dir(cwd);
         }
-        let mut child = builder.spawn().map_err(|error| reason(command, &error))?;
+        let mut child = builder.spawn().map_err(|error| NotStarted {
+            reason: reason(command, &error),
+            is_transient: is_transient(&error),
+        })?;
         let pipes = Pipes {
             stdin: child.stdin.take(),
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
         };
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let leader = pid.ok_or_else(|| "the system gave the command no usable id".to_owned())?;
+        let leader = pid.ok_or_else(|| NotStarted {
+            reason: "the system gave the command no usable id".to_owned(),
+            is_transient: true,
+        })?;
         Ok((Self { child, leader, watch: watch(leader), waited: false }, pipes))
     }
 
@@ -138,6 +152,14 @@ fn watch(leader: Pid) -> Watch {
 #[cfg(not(target_os = "linux"))]
 fn watch(_leader: Pid) -> Watch {
     Watch::Wait
+}
+
+/// Whether the machine is short of processes, memory or files, or the program is being written.
+fn is_transient(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = Errno::from_io_error(error);
+    let short = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY];
+    errno.is_some_and(|errno| short.contains(&errno))
 }
 
 /// Says why the command did not start, in words that name the thing to mend.

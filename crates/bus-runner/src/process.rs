@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use bytes::Bytes;
 
 use crate::command::PreparedCommand;
-use crate::group::Group;
+use crate::group::{Group, NotStarted};
 use crate::output::{Output, OutputSink, OutputStream, OutputSummary};
 use crate::stop::StopSignal;
 use crate::supervisor::Supervisor;
@@ -40,7 +40,9 @@ pub async fn run<S: OutputSink>(
     }
     let (group, pipes) = match Group::start(command, !stdin.is_empty()) {
         Ok(started) => started,
-        Err(reason) => return RunReport::without_process(ExitKind::NotStarted { reason }),
+        Err(NotStarted { reason, is_transient }) => {
+            return RunReport::without_process(ExitKind::NotStarted { reason, is_transient });
+        }
     };
     sink.started(group.id());
     let input = pipes.stdin.map(|pipe| (pipe, stdin));
@@ -133,6 +135,9 @@ pub enum ExitKind {
     NotStarted {
         /// What is missing, in words for a person.
         reason: String,
+        /// Whether the machine was short of processes, memory or files, or the program was just
+        /// being written: the same command may start another time.
+        is_transient: bool,
     },
 }
 

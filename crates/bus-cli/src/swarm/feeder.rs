@@ -48,6 +48,9 @@ async fn send_all(
         let payload = bytes::Bytes::copy_from_slice(task.text.as_bytes());
         let mut draft = Draft::new(subject.clone(), "vak.task", payload)
             .content_type("text/plain; charset=utf-8");
+        if let Some(trace) = &plan.trace {
+            draft = draft.trace(trace.clone());
+        }
         if let Some(id) = &task.id {
             draft = draft.id(id);
         }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bus_core::{Backoff, Endpoint, RetryPolicy};
+use bus_envelope::TraceContext;
 use bus_runner::{CommandSpec, TaskLine, parse_tasks};
 use bus_subjects::RoleName;
 use rustix::fs::{Access, access};
@@ -25,6 +26,8 @@ pub(super) struct Plan {
     pub(super) command: CommandSpec,
     pub(super) evidence: Option<PathBuf>,
     pub(super) follow: bool,
+    /// The trace that this run was started in.
+    pub(super) trace: Option<TraceContext>,
 }
 
 impl Plan {
@@ -53,6 +56,7 @@ impl Plan {
             command,
             evidence: args.evidence,
             follow: args.follow,
+            trace: surrounding_trace(),
         })
     }
 
@@ -63,6 +67,12 @@ impl Plan {
             .and_then(|()| Ok(access(dir, Access::WRITE_OK | Access::EXEC_OK)?));
         made.map_err(|error| cannot_use(dir, &error))
     }
+}
+
+/// The trace of the caller, by the names that W3C's draft for environment variables gives them.
+fn surrounding_trace() -> Option<TraceContext> {
+    let parent = std::env::var("TRACEPARENT").ok()?;
+    TraceContext::parse(&parent, std::env::var("TRACESTATE").ok().as_deref()).ok()
 }
 
 fn read_tasks(path: &Path) -> Result<Vec<TaskLine>, CliError> {

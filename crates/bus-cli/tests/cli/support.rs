@@ -105,7 +105,9 @@ impl Place {
 }
 
 /// What changes how `vakbus` behaves and must not come from whoever runs the tests.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 9] = [
+    "TRACEPARENT",
+    "TRACESTATE",
     "VAKBUS_WORKSPACE",
     "VAKBUS_WORKSPACE_SECRET",
     "VAKBUS_LOG",

@@ -90,6 +90,22 @@ fn the_command_is_told_its_task_its_run_and_its_trace() {
     is_traceparent(&variable("TRACEPARENT"));
 }
 
+#[test]
+fn a_run_within_a_trace_goes_on_in_it() {
+    let place = Place::new();
+    let mut command = place.command();
+    let trace_id = "0af7651916cd43dd8448eb211c80319c";
+    command.env("TRACEPARENT", format!("00-{trace_id}-b7ad6b7169203331-00"));
+    command.args(["swarm", "--", "sh", "-c", "printenv TRACEPARENT >seen"]);
+
+    run(command, "x\n");
+
+    let seen = place.read("seen");
+    assert_eq!(seen.get(3..35), Some(trace_id));
+    assert!(!seen.contains("b7ad6b7169203331"), "the span is not a new one: {seen}");
+    assert!(seen.trim_end().ends_with("-00"), "the sampled flag is not the caller's: {seen}");
+}
+
 fn is_traceparent(text: &str) {
     let parts: Vec<&str> = text.split('-').collect();
     assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [2, 32, 16, 2], "{text}");

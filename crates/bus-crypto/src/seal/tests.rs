@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::{Algorithm, OpenKey, SEALS_MAX, SealKey};
+use super::{Algorithm, FreshNonce, OpenKey, SEALS_MAX, SealKey};
 use crate::{CryptoError, Entropy, SystemEntropy};
 
 struct BrokenEntropy;
@@ -84,6 +84,54 @@ fn sealing_the_same_twice_never_repeats_a_nonce() {
         .map(|_| key.seal_in_place(&SystemEntropy, b"aad", &mut b"same".to_vec()).unwrap())
         .collect();
     assert_eq!(nonces.len(), 1 << 20);
+}
+
+/// Counts how often it is asked, and gives other bytes each time.
+#[derive(Default)]
+struct CountedEntropy(std::sync::atomic::AtomicU8);
+
+impl Entropy for CountedEntropy {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), CryptoError> {
+        let call = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = call.wrapping_mul(101).wrapping_add(at as u8);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_nonce_and_what_stands_beside_it_come_in_one_draw() {
+    let (entropy, mut beside) = (CountedEntropy::default(), [0; 52]);
+    let nonce = FreshNonce::draw(&entropy, &mut beside).unwrap();
+    let drawn = [&nonce.0[..], &beside].concat();
+    assert_eq!(entropy.0.into_inner(), 1);
+    assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), 64);
+}
+
+#[test]
+fn more_than_one_draw_holds_is_drawn_beside_a_nonce_of_its_own() {
+    let (entropy, mut beside) = (CountedEntropy::default(), [0; 53]);
+    let nonce = FreshNonce::draw(&entropy, &mut beside).unwrap();
+    assert_eq!(entropy.0.into_inner(), 2);
+    assert_ne!(nonce.0, beside[..12]);
+}
+
+#[test]
+fn a_broken_source_of_randomness_gives_no_fresh_nonce() {
+    let refused = FreshNonce::draw(&BrokenEntropy, &mut [0; 8]);
+    assert_eq!(refused.map(|_| ()), Err(CryptoError::Entropy));
+}
+
+#[test]
+fn a_fresh_nonce_seals_under_itself() {
+    let (algorithm, mut data) = (Algorithm::Aes256Gcm, b"text".to_vec());
+    let fresh = FreshNonce::draw(&SystemEntropy, &mut []).unwrap();
+    let drawn = fresh.0;
+    let nonce = seal_key(algorithm).seal_fresh(fresh, b"aad", &mut data).unwrap();
+    assert_eq!(nonce, drawn);
+    open_key(algorithm).open_in_place(&nonce, b"aad", &mut data).unwrap();
+    assert_eq!(data, b"text");
 }
 
 #[test]

@@ -297,9 +297,9 @@ fn id<T>(field: &'static str, parsed: Result<T, SubjectError>) -> Result<T, Enve
 fn uuid(value: &str) -> Result<Uuid, EnvelopeError> {
     let parsed = Uuid::try_parse(value).ok();
     let same = |uuid: &Uuid| uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == value;
-    parsed
-        .filter(same)
-        .ok_or(EnvelopeError::field("incarnation", "expected a lower-case UUID with hyphens"))
+    parsed.filter(same).ok_or_else(|| {
+        EnvelopeError::field("incarnation", "expected a lower-case UUID with hyphens")
+    })
 }
 
 /// Decimal without sign or leading zeros.
@@ -309,7 +309,7 @@ fn seq(value: &str) -> Result<u64, EnvelopeError> {
     let parsed = if digits { value.parse().ok() } else { None };
     parsed
         .filter(|seq| (1..=rules::SEQ_MAX).contains(seq))
-        .ok_or(EnvelopeError::field("seq", "expected 1 to 9007199254740991 in decimal"))
+        .ok_or_else(|| EnvelopeError::field("seq", "expected 1 to 9007199254740991 in decimal"))
 }
 
 fn hash(field: &'static str, value: &str) -> Result<EventHash, EnvelopeError> {
@@ -320,7 +320,7 @@ fn nonce(value: &str) -> Result<[u8; 12], EnvelopeError> {
     let mut bytes = [0; 12];
     let is_read = value.len() == 24 && HEXLOWER.decode_mut(value.as_bytes(), &mut bytes).is_ok();
     let reason = "expected 24 lower-case hex digits";
-    is_read.then_some(bytes).ok_or(EnvelopeError::field("nonce", reason))
+    is_read.then_some(bytes).ok_or_else(|| EnvelopeError::field("nonce", reason))
 }
 
 fn signature(value: &str) -> Result<[u8; 64], EnvelopeError> {
@@ -328,5 +328,5 @@ fn signature(value: &str) -> Result<[u8; 64], EnvelopeError> {
     let is_read =
         value.len() == 86 && BASE64URL_NOPAD.decode_mut(value.as_bytes(), &mut bytes).is_ok();
     let reason = "expected 86 characters of base64url without padding";
-    is_read.then_some(bytes).ok_or(EnvelopeError::field("signature", reason))
+    is_read.then_some(bytes).ok_or_else(|| EnvelopeError::field("signature", reason))
 }

@@ -1,6 +1,7 @@
 //! Any envelope of ours and any event made elsewhere, for the tests that ask somebody else's code.
 //!
-//! Content types are those that both sides take alike; where they differ, a test of its own says so.
+//! Content types are those that both sides take alike; where they differ, a test of its own says
+//! so.
 
 use std::collections::BTreeMap;
 

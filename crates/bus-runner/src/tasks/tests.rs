@@ -92,6 +92,14 @@ fn broken_json_is_refused_with_its_column() {
 }
 
 #[test]
+fn a_refusal_quotes_the_file_escaped_and_cut() {
+    let error = refused(r#"{"id":"a","\u001b[2K\n":1}"#);
+    assert!(error.contains(r"`\u{1b}[2K\n`"), "{error}");
+    let error = refused(format!(r#"{{"{}":1}}"#, "x".repeat(10_000)));
+    assert!(error.len() < 400 && error.ends_with(" at column 10004"), "{error}");
+}
+
+#[test]
 fn text_after_the_object_is_refused() {
     assert!(refused(r#"{"id":"a","payload":1} x"#).contains("trailing characters"));
 }

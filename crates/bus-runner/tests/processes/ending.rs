@@ -17,7 +17,7 @@ async fn exit_of(spec: &CommandSpec) -> ExitKind {
 
 fn reason_of(exit: ExitKind) -> String {
     match exit {
-        ExitKind::NotStarted { reason } => reason,
+        ExitKind::NotStarted { reason, is_transient: false } => reason,
         other => panic!("the command started: {other:?}"),
     }
 }
@@ -288,4 +288,17 @@ async fn a_thousand_runs_leave_no_process_and_no_descriptor() {
     }
     // The other tests of this file have some open at the same time; a leak would be thousands.
     assert!(descriptors() < before + 500, "{before} then {}", descriptors());
+}
+
+#[tokio::test]
+async fn a_program_that_is_being_written_may_start_another_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("busy");
+    std::fs::copy("/bin/true", &program).unwrap();
+    let writer = std::fs::OpenOptions::new().write(true).open(&program).unwrap();
+
+    let busy = exit_of(&CommandSpec::new(&program, Vec::<String>::new())).await;
+    drop(writer);
+
+    assert!(matches!(busy, ExitKind::NotStarted { is_transient: true, .. }), "{busy:?}");
 }

@@ -99,13 +99,15 @@ impl Scanner<'_> {
     fn string(&mut self) -> Option<()> {
         loop {
             let at = special_at(self.rest)?;
-            let special = *self.rest.get(at)?;
-            self.rest = self.rest.get(at + 1..)?;
-            match special {
-                b'"' => return Some(()),
-                b'\\' if matches!(self.next()?, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {}
-                // Control characters are wrong; what \u may say is for serde_json to know.
-                _ => return None,
+            let (special, rest) = self.rest.get(at..)?.split_first()?;
+            self.rest = rest;
+            if *special == b'"' {
+                return Some(());
+            }
+            // Control characters are wrong; what \u may say is for serde_json to know.
+            let escapes = *special == b'\\' && b"\"\\/bfnrt".contains(&self.next()?);
+            if !escapes {
+                return None;
             }
         }
     }
@@ -154,10 +156,16 @@ impl Scanner<'_> {
 
     /// The next character that is no blank, still unread.
     fn after_blanks(&mut self) -> Option<u8> {
-        while let (b' ' | b'\n' | b'\r' | b'\t', rest) = self.rest.split_first()? {
-            self.rest = rest;
+        match self.rest.first()? {
+            // Most often there is none to leave out.
+            first if *first > b' ' => Some(*first),
+            _ => {
+                let is_blank = |c: &u8| matches!(c, b' ' | b'\n' | b'\r' | b'\t');
+                let blanks = self.rest.iter().take_while(|c| is_blank(c)).count();
+                self.rest = self.rest.get(blanks..)?;
+                self.rest.first().copied()
+            }
         }
-        self.rest.first().copied()
     }
 }
 
@@ -175,17 +183,18 @@ impl Open {
 }
 
 /// Where the first quote, backslash or control character is.
+#[inline]
 fn special_at(text: &[u8]) -> Option<usize> {
-    let (words, _) = text.as_chunks::<8>();
-    let mut at = 0;
-    for word in words {
+    let mut rest = text;
+    while let Some((word, after)) = rest.split_first_chunk::<8>() {
         let found = specials(u64::from_le_bytes(*word));
         if found != 0 {
-            return Some(at + (found.trailing_zeros() / 8) as usize);
+            return Some(text.len() - rest.len() + (found.trailing_zeros() / 8) as usize);
         }
-        at += 8;
+        rest = after;
     }
-    text.get(at..)?.iter().position(|c| is_special(*c)).map(|more| at + more)
+    let at = text.len() - rest.len();
+    rest.iter().position(|c| is_special(*c)).map(|more| at + more)
 }
 
 /// The highest bit of each byte that is special. A borrow can only mark bytes behind one that is,

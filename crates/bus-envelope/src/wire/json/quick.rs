@@ -38,7 +38,8 @@ pub(super) fn decode(json: &[u8]) -> Option<MessageEnvelope> {
     let envelope = attributes.finish(payload).ok()?;
     // What was read has to be what is written: the attributes to the byte, the payload in the
     // form it would get. Padded base64 is read in its one form only.
-    let form = if is_data { is_data_type(&envelope) } else { super::data_text(&envelope).is_none() };
+    let form =
+        if is_data { is_data_type(&envelope) } else { super::data_text(&envelope).is_none() };
     (form && begins(text.get(..at)?, &envelope)).then_some(envelope)
 }
 
