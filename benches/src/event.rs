@@ -21,6 +21,8 @@ pub(crate) struct Sender {
     agent: AgentId,
     subject: Subject,
     session: SessionId,
+    /// What the agent works on.
+    trace: TraceContext,
     incarnation: Uuid,
 }
 
@@ -41,6 +43,7 @@ impl Sender {
             subject: subject.clone(),
         });
         let session = SessionId::parse("session-7")?;
+        let trace = TraceContext::new([3; 16], [4; 8], TraceContext::SAMPLED)?;
         Ok(Self {
             keyring,
             seal_key,
@@ -50,6 +53,7 @@ impl Sender {
             agent,
             subject,
             session,
+            trace,
             incarnation,
         })
     }
@@ -64,16 +68,15 @@ impl Sender {
     }
 
     /// Gives a draft its place, from randomness that was drawn before.
-    pub(crate) fn stamp(&self, draft: &Draft, random: &[u8; 34]) -> Result<MessageEnvelope> {
-        let short = "34 bytes are 16, 8 and 10";
-        let (trace_id, rest) = random.split_first_chunk::<16>().context(short)?;
-        let (span_id, id) = rest.split_first_chunk::<8>().context(short)?;
+    pub(crate) fn stamp(&self, draft: &Draft, random: &[u8; 18]) -> Result<MessageEnvelope> {
+        let short = "18 bytes are 8 and 10";
+        let (span_id, id) = random.split_first_chunk::<8>().context(short)?;
         let id: &[u8; 10] = id.first_chunk().context(short)?;
         let id = uuid::Builder::from_unix_timestamp_millis(1_767_323_045_000, id).into_uuid();
         Ok(draft.clone().stamp(Stamp {
             id: id.to_string(),
             time: Timestamp::from_unix_ns(1_767_323_045_123_456_789),
-            trace: TraceContext::new(*trace_id, *span_id, TraceContext::SAMPLED)?,
+            trace: self.trace.child_span(*span_id),
             workspace: self.workspace.clone(),
             agent: self.agent.clone(),
             incarnation: self.incarnation,
@@ -108,14 +111,14 @@ impl Sender {
 
     /// A plain event, signed: its JSON form carries the payload as it is.
     pub(crate) fn signed(&self, bytes: usize) -> Result<MessageEnvelope> {
-        let mut envelope = self.stamp(&self.draft(bytes)?, &[7; 34])?;
+        let mut envelope = self.stamp(&self.draft(bytes)?, &[7; 18])?;
         self.sign(&mut envelope);
         Ok(envelope)
     }
 
     /// A sealed and signed event.
     pub(crate) fn sealed(&self, bytes: usize) -> Result<MessageEnvelope> {
-        let mut envelope = self.stamp(&self.draft(bytes)?, &[7; 34])?;
+        let mut envelope = self.stamp(&self.draft(bytes)?, &[7; 18])?;
         self.seal(&mut envelope, FreshNonce::draw(&SystemEntropy, &mut [])?)?;
         self.sign(&mut envelope);
         Ok(envelope)

@@ -1,4 +1,4 @@
-//! The members of a JSON event as bare serde_json writes them: nothing is checked but UTF-8 and
+//! The members of a JSON event as bare `serde_json` writes them: nothing is checked but UTF-8 and
 //! the grammar.
 
 use serde::{Deserialize, Serialize};
@@ -27,4 +27,11 @@ pub(crate) struct Raw<'a> {
     priority: &'a str,
     #[serde(borrow)]
     data: &'a RawValue,
+}
+
+impl<'a> Raw<'a> {
+    /// The same members with another payload.
+    pub(crate) fn with_data(&self, data: &'a RawValue) -> Self {
+        Self { data, ..*self }
+    }
 }

@@ -39,7 +39,7 @@ fn publish(bytes: usize) -> Result<Figures> {
             Ok((Sha256::digest(&buffer), raw.header_hash()))
         },
         || {
-            let mut random = [0; 34];
+            let mut random = [0; 18];
             let nonce = FreshNonce::draw(&entropy, &mut random)?;
             let mut envelope = sender.stamp(black_box(&draft), &random)?;
             sender.seal(&mut envelope, nonce)?;

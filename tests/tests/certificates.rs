@@ -40,7 +40,7 @@ async fn a_certificate_that_names_a_foreign_account_is_refused() {
     foreign.issuer_account = Some(*account().public());
     let token = encode_user(&foreign, stage.account()).unwrap();
     assert!(Certificate::parse(&token).is_err());
-    assert_eq!(stage.roster.admit(&token).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(stage.roster.admit(&token).unwrap_err().kind(), ErrorKind::Denied);
 }
 
 #[tokio::test(start_paused = true)]

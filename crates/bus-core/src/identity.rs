@@ -139,7 +139,7 @@ impl Certificate {
     /// Whether that issuer is to be trusted is the [`crate::Roster`]'s question.
     ///
     /// # Errors
-    /// `Invalid` with the reason.
+    /// `Invalid` with the reason; `Denied` when it was signed for another account than its signer.
     pub fn parse(token: &str) -> Result<Self> {
         let claims = decode_user(token).map_err(crypto)?;
         claims.issued_by(&claims.issuer).map_err(crypto)?;

@@ -1,6 +1,5 @@
 //! Hashes, bound bytes, wire forms, chains and trees against the golden vectors.
 #![expect(clippy::unwrap_used, reason = "a damaged vector file must fail the test")]
-#![expect(clippy::indexing_slicing, reason = "a missing member must fail the test")]
 #![expect(clippy::panic, reason = "a refusal that no vector knows must fail the test")]
 
 use std::num::NonZeroUsize;

@@ -1,6 +1,5 @@
 //! Receipts, dead letters, certificates, checkpoints and whole messages against the golden vectors.
 #![expect(clippy::unwrap_used, reason = "a damaged vector file must fail the test")]
-#![expect(clippy::indexing_slicing, reason = "a missing member must fail the test")]
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! The quick look at JSON: says yes only where serde_json surely would, and else "not sure".
+//! The quick look at JSON: says yes only where `serde_json` surely would, and else "not sure".
 //!
-//! Nothing is decided here. Whatever is not plain goes to serde_json, so that a text is JSON
-//! exactly when serde_json says so; laws in the tests hold one against the other.
+//! Nothing is decided here. Whatever is not plain goes to `serde_json`, so that a text is JSON
+//! exactly when `serde_json` says so; laws in the tests hold one against the other.
 
 /// Whether `text` surely is one JSON value without white space round it.
 pub(super) fn is_value(text: &str) -> bool {

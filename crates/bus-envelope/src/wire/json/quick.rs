@@ -1,7 +1,7 @@
 //! The quick way to read the canonical form: one pass, no escapes, one comparison.
 //!
 //! It accepts only what is canonical to the byte, and gives up on everything else; the way through
-//! serde_json then finds out what the bytes are.
+//! `serde_json` then finds out what the bytes are.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
