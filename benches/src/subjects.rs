@@ -141,7 +141,7 @@ impl World {
     }
 }
 
-/// The same numbers in every run (SplitMix64).
+/// The same numbers in every run (`SplitMix64`).
 struct Dice(u64);
 
 impl Dice {

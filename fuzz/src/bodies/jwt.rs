@@ -75,7 +75,8 @@ fn account_again(claims: &AccountClaims) -> bool {
         claims.issuer,
         |signer| encode_account(claims, signer),
         |token| {
-            let mut read = decode_account(token).expect("account claims that were written are read");
+            let mut read =
+                decode_account(token).expect("account claims that were written are read");
             // The id is computed anew, whatever stood there.
             read.jti.clone_from(&claims.jti);
             assert_eq!(read, *claims);
@@ -88,7 +89,8 @@ fn operator_again(claims: &OperatorClaims) -> bool {
         claims.issuer,
         |signer| encode_operator(claims, signer),
         |token| {
-            let mut read = decode_operator(token).expect("operator claims that were written are read");
+            let mut read =
+                decode_operator(token).expect("operator claims that were written are read");
             // The id is computed anew, whatever stood there.
             read.jti.clone_from(&claims.jti);
             assert_eq!(read, *claims);
