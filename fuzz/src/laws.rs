@@ -79,10 +79,10 @@ pub fn write_message(headers: &Headers, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), b"\n", body].concat()
 }
 
-/// The lines of a text input, at most 24 of them; `None` when it is not UTF-8.
+/// The lines of a text input, at most 12 of them; `None` when it is not UTF-8.
 #[must_use]
 pub fn lines(data: &[u8]) -> Option<Vec<&str>> {
-    Some(std::str::from_utf8(data).ok()?.split('\n').take(24).collect())
+    Some(std::str::from_utf8(data).ok()?.split('\n').take(12).collect())
 }
 
 const MEMORY_FLOOR_BYTES: u64 = 32 * 1024;

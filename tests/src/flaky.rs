@@ -35,6 +35,7 @@ pub enum Op {
     Declare,
     Append,
     Last,
+    Read,
     Consume,
     Replay,
     Lag,
@@ -197,6 +198,11 @@ impl Bus for Flaky {
     fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>> {
         let call = Call::new(Op::Last, &subject);
         Box::pin(self.0.play(call, self.0.inner.last(subject)))
+    }
+
+    fn read(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<Option<Stored>>> {
+        let call = Call::new(Op::Read, &stream);
+        Box::pin(self.0.play(call, self.0.inner.read(stream, seq)))
     }
 
     fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>> {

@@ -37,6 +37,14 @@ impl Scripted {
         let failure = Failure::Failed { reason: "it broke".to_owned() };
         Self(Mutex::new(std::iter::repeat_n(Err(failure), times).collect()))
     }
+
+    /// Succeeds the first time, then fails nearly for ever.
+    #[must_use]
+    pub fn succeeding_once() -> Self {
+        let script = Self::failing(1000);
+        script.0.lock().unwrap_or_else(PoisonError::into_inner).push_front(Ok(()));
+        script
+    }
 }
 
 impl Handler for Scripted {

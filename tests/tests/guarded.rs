@@ -112,8 +112,8 @@ async fn an_empty_policy_denies_every_operation_before_the_engine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_publish_may_publish_request_append_and_read_the_last_one() {
-    let allowed = [Op::Publish, Op::Request, Op::Append, Op::Last];
+async fn who_may_publish_may_publish_request_and_append() {
+    let allowed = [Op::Publish, Op::Request, Op::Append];
     allows(policy(&["a.b"], &[]), &allowed).await;
 }
 

@@ -50,6 +50,18 @@ impl CliError {
         self
     }
 
+    /// The same as a warning: something was left out, and the command goes on.
+    pub(crate) fn as_warning(&self) -> String {
+        self.told("warning")
+    }
+
+    fn told(&self, weight: &str) -> String {
+        match &self.next {
+            Some(next) => format!("{weight}: {}\n  next: {next}", self.what),
+            None => format!("{weight}: {}", self.what),
+        }
+    }
+
     /// The exit code.
     pub(crate) fn code(&self) -> Exit {
         self.code
@@ -58,11 +70,7 @@ impl CliError {
 
 impl std::fmt::Display for CliError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "error: {}", self.what)?;
-        match &self.next {
-            Some(next) => write!(f, "\n  next: {next}"),
-            None => Ok(()),
-        }
+        f.write_str(&self.told("error"))
     }
 }
 

@@ -7,18 +7,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bus_crypto::{Entropy, SystemEntropy};
 use etcetera::BaseStrategy;
 use rustix::{fs::OFlags, io::Errno};
 use zeroize::Zeroizing;
 
 use crate::error::{CliError, Exit};
 
-/// A directory of ours: 0700, owned by this user, no symlink.
+/// A directory of ours, the data home or one below it: 0700, owned by this user, no symlink.
 #[derive(Debug, Clone)]
-pub(crate) struct Home(PathBuf);
+pub(crate) struct Home {
+    /// The data home itself; who can write above it is not asked.
+    root: PathBuf,
+    path: PathBuf,
+}
+
+/// A file or directory that is still being made; removed when this is dropped, unless it was moved
+/// to its place.
+#[derive(Debug)]
+pub(crate) struct Draft(Home);
 
 /// The largest private file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
+const FILE_BYTES_MAX: usize = 64 * 1024;
 
 /// What to do about a data home that cannot be written.
 const ELSEWHERE: &str = "name a directory of yours with --data-dir or VAKBUS_DATA_DIR";
@@ -27,78 +37,114 @@ impl Home {
     /// The data home given, or the platform's. Nothing is created or checked yet.
     pub(crate) fn locate(given: Option<&Path>) -> Result<Self, CliError> {
         if let Some(dir) = given {
-            return Ok(Self(dir.to_owned()));
+            return Ok(Self::at(dir.to_owned()));
         }
         let strategy = etcetera::choose_base_strategy().map_err(|_| {
             CliError::new(Exit::Failed, "no home directory is known")
                 .next("set VAKBUS_DATA_DIR or use --data-dir")
         })?;
-        Ok(Self(strategy.data_dir().join("vakbus")))
+        Ok(Self::at(strategy.data_dir().join("vakbus")))
+    }
+
+    fn at(root: PathBuf) -> Self {
+        Self { path: root.clone(), root }
     }
 
     /// Its path.
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// The directory `name` below it; not created yet.
     pub(crate) fn below(&self, name: &str) -> Self {
-        Self(self.0.join(name))
+        Self { root: self.root.clone(), path: self.path.join(name) }
     }
 
-    /// Makes the directory and those above it, and refuses one that others could use.
+    /// A place in it for what is not complete yet; not created yet, and listed nowhere.
+    pub(crate) fn draft(&self) -> Result<Draft, CliError> {
+        let mut bytes = [0; 8];
+        SystemEntropy::new().fill(&mut bytes)?;
+        Ok(Draft(self.below(&format!(".new-{:016x}", u64::from_le_bytes(bytes)))))
+    }
+
+    /// Makes the directory and those above it, and refuses one that others could use before
+    /// anything is made below it.
     pub(crate) fn create(&self) -> Result<(), CliError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.0)
-            .map_err(|error| failed("create", &self.0, &error).next(ELSEWHERE))?;
-        self.check()
-    }
-
-    /// Whether it exists as anything at all.
-    pub(crate) fn exists(&self) -> bool {
-        fs::symlink_metadata(&self.0).is_ok()
-    }
-
-    /// Refuses a symlink, a foreign owner, and write permission for others.
-    pub(crate) fn check(&self) -> Result<(), CliError> {
-        let meta = fs::symlink_metadata(&self.0).map_err(|e| failed("read", &self.0, &e))?;
-        let shown = self.0.display();
-        if !meta.is_dir() {
-            return Err(CliError::new(Exit::Failed, format!("{shown} is not a directory")));
-        }
-        if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(CliError::new(Exit::Failed, format!("{shown} belongs to another user")));
-        }
-        if meta.mode() & 0o022 != 0 {
-            let what = format!("{shown} can be written by other users");
-            return Err(CliError::new(Exit::Failed, what).next(format!("chmod go-w {shown}")));
+        for dir in self.dirs() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&dir)
+                .map_err(|error| failed("create", &dir, &error).next(ELSEWHERE))?;
+            check(&dir)?;
         }
         Ok(())
     }
 
-    /// Writes the new file `name`, readable by its owner only. An existing file is an error.
+    /// Whether it exists as anything at all.
+    pub(crate) fn exists(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok()
+    }
+
+    /// Refuses a symlink, a foreign owner, and write permission for others, from the data home
+    /// down to here: whoever can write one of these directories can replace all below it.
+    pub(crate) fn check(&self) -> Result<(), CliError> {
+        self.dirs().iter().try_for_each(|dir| check(dir))
+    }
+
+    /// The data home and all directories from there down to this one, in this order.
+    fn dirs(&self) -> Vec<PathBuf> {
+        let mut dirs: Vec<PathBuf> = self
+            .path
+            .ancestors()
+            .take_while(|dir| dir.starts_with(&self.root))
+            .map(Path::to_owned)
+            .collect();
+        dirs.reverse();
+        dirs
+    }
+
+    /// Writes the new file `name`, readable by its owner only. An existing file is an error, and
+    /// after any error there is no such file: it appears complete or not at all.
     pub(crate) fn write_new(&self, name: &str, text: &str) -> Result<(), CliError> {
-        let path = self.0.join(name);
-        let write = || -> io::Result<()> {
-            let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        };
-        write().map_err(|error| failed("write", &path, &error).next(ELSEWHERE))
+        let path = self.path.join(name);
+        self.try_write_new(&path, text, &self.draft()?).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                CliError::usage(format!("{} exists already", path.display()))
+            }
+            _ => failed("write", &path, &error).next(ELSEWHERE),
+        })
+    }
+
+    fn try_write_new(&self, path: &Path, text: &str, draft: &Draft) -> io::Result<()> {
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft.path())?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        // A link, because a rename would take the place of a file that is there.
+        fs::hard_link(draft.path(), path)?;
+        self.sync().inspect_err(|_| {
+            // It might not be there after a crash, so it must not look as if it were.
+            let _removed = fs::remove_file(path);
+        })
+    }
+
+    /// Makes sure that the names in it outlive a crash of the machine.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
     }
 
     /// Reads the private file `name`; refuses a symlink, a foreign owner, and any permission for
     /// others, before a byte is read.
     pub(crate) fn read(&self, name: &str) -> Result<Zeroizing<String>, CliError> {
-        let path = self.0.join(name);
+        self.check()?;
+        let path = self.path.join(name);
         let file = open_private(&path)?;
-        let mut text = Zeroizing::new(String::new());
-        let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+        // All that it may ever hold: a text that grows leaves copies behind that nobody wipes.
+        let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX + 1));
+        let read = file.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text);
         let bytes = read.map_err(|error| failed("read", &path, &error))?;
-        if bytes as u64 > FILE_BYTES_MAX {
+        if bytes > FILE_BYTES_MAX {
             let what = format!("{} is larger than {FILE_BYTES_MAX} bytes", path.display());
             return Err(CliError::new(Exit::Failed, what));
         }
@@ -107,14 +153,14 @@ impl Home {
 
     /// The names of the entries in it that end in `ending`, without it, sorted; hidden ones not.
     pub(crate) fn list(&self, ending: &str) -> Result<Vec<String>, CliError> {
-        let entries = match fs::read_dir(&self.0) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed("read", &self.0, &error)),
-        };
+        if !self.exists() {
+            return Ok(Vec::new());
+        }
+        self.check()?;
+        let cannot = |error| failed("read", &self.path, &error);
         let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|error| failed("read", &self.0, &error))?;
+        for entry in fs::read_dir(&self.path).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if let Some(stem) = name.strip_suffix(ending).filter(|s| !s.starts_with('.')) {
                 names.push(stem.to_owned());
@@ -123,6 +169,45 @@ impl Home {
         names.sort();
         Ok(names)
     }
+}
+
+impl Draft {
+    /// The directory of this name.
+    pub(crate) fn dir(&self) -> &Home {
+        &self.0
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Best effort: usually it was moved, and then there is nothing.
+        let _gone = fs::remove_file(self.path()).or_else(|_| fs::remove_dir_all(self.path()));
+    }
+}
+
+fn check(dir: &Path) -> Result<(), CliError> {
+    let meta = fs::symlink_metadata(dir).map_err(|error| failed("read", dir, &error))?;
+    let shown = dir.display();
+    let refused = |what: &str| CliError::new(Exit::Failed, format!("{shown} {what}"));
+    if meta.is_symlink() {
+        return Err(refused("is a symlink").next("name or put there the directory itself"));
+    }
+    if !meta.is_dir() {
+        return Err(refused("is not a directory"));
+    }
+    if meta.uid() != rustix::process::geteuid().as_raw() {
+        return Err(refused("belongs to another user"));
+    }
+    if meta.mode() & 0o022 != 0 {
+        let next = format!("chmod go-w {shown}");
+        return Err(refused("can be written by other users").next(next));
+    }
+    Ok(())
 }
 
 fn open_private(path: &Path) -> Result<File, CliError> {

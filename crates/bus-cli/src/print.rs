@@ -1,8 +1,12 @@
 //! Where words go: data to stdout, talk to stderr; a reader that went away is no failure.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    thread,
+};
 
 use anstream::ColorChoice;
+use tokio::sync::oneshot;
 
 use crate::error::{CliError, Exit};
 
@@ -44,6 +48,27 @@ pub(crate) fn unwritten(error: &io::Error) -> CliError {
 pub(crate) fn talk(text: &str) {
     // There is nobody to tell when stderr is gone.
     let _gone = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// Writes on a thread of its own and waits for it no longer than until `given_up`; none when it was
+/// not done by then.
+///
+/// A pipe that nobody reads holds its writer for ever. That thread is left behind and ends with the
+/// process.
+pub(crate) async fn until<T: Send + 'static>(
+    given_up: impl Future<Output = ()>,
+    write: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, written) = oneshot::channel();
+    let writing = thread::Builder::new().name("print".into()).spawn(move || done.send(write()));
+    if writing.is_err() {
+        return None;
+    }
+    tokio::select! {
+        biased;
+        written = written => written.ok(),
+        () = given_up => None,
+    }
 }
 
 /// Fixes when colours are used.

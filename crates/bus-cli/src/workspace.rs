@@ -1,16 +1,23 @@
 //! A workspace on this machine: its account key, its secret and its agents.
 
-use std::{io, time::Duration};
+use std::{
+    ffi::OsStr,
+    io,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    time::Duration,
+};
 
 use bus_core::{Certificate, Clock, Identity, Issue, SystemClock};
 use bus_crypto::{
-    Entropy, Keyring, NkeyKind, PublicKey, SigningKey, SystemEntropy, WorkspaceSecret, creds,
+    Keyring, NkeyKind, PublicKey, SigningKey, SystemEntropy, WorkspaceSecret, creds,
 };
 use bus_subjects::{AgentId, Role, WorkspaceId};
+use zeroize::Zeroizing;
 
 use crate::{
     error::{CliError, Exit},
     home::Home,
+    print,
 };
 
 /// An opened workspace. Keys are in memory only while this lives.
@@ -49,27 +56,25 @@ impl Workspace {
             );
         }
         let entropy = SystemEntropy::new();
-        home.create()?;
         let all = home.below("workspaces");
         all.create()?;
         // Complete or not there at all: it is made beside its place and moved there at once.
-        let draft = all.below(&format!(".new-{}", random_name(&entropy)?));
-        draft.create()?;
+        let draft = all.draft()?;
+        draft.dir().create()?;
         let account = SigningKey::generate(NkeyKind::Account, &entropy)?;
-        draft.write_new("account.nk", &account.seed_text())?;
-        draft.write_new("secret", &WorkspaceSecret::generate(&entropy)?.to_text())?;
-        draft.below("agents").create()?;
-        if let Err(error) = std::fs::rename(draft.path(), dir.path()) {
-            // What could not be moved is of no use to anybody.
-            let _removed = std::fs::remove_dir_all(draft.path());
+        draft.dir().write_new("account.nk", &account.seed_text())?;
+        draft.dir().write_new("secret", &WorkspaceSecret::generate(&entropy)?.to_text())?;
+        draft.dir().below("agents").create()?;
+        let moved = std::fs::rename(draft.path(), dir.path()).and_then(|()| all.sync());
+        moved.map_err(|error| {
             let what = match error.kind() {
                 io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
                     format!("workspace {name} exists already")
                 }
                 _ => format!("cannot create {}: {error}", dir.path().display()),
             };
-            return Err(CliError::new(Exit::Failed, what));
-        }
+            CliError::new(Exit::Failed, what)
+        })?;
         Ok(Self { name: name.clone(), dir, account })
     }
 
@@ -116,10 +121,13 @@ impl Workspace {
     /// Its secrets: the one of the environment when there is one, else the one on disk.
     pub(crate) fn keyring(&self) -> Result<Keyring, CliError> {
         let secret = match std::env::var_os(SECRET_VARIABLE) {
-            Some(value) => WorkspaceSecret::from_env_text(value).map_err(|error| {
-                CliError::usage(format!("{SECRET_VARIABLE}: {error}"))
-                    .next("unset it to use the secret of the data directory")
-            })?,
+            Some(value) => {
+                let value = Zeroizing::new(value.into_vec());
+                WorkspaceSecret::from_env_text(OsStr::from_bytes(&value)).map_err(|error| {
+                    CliError::usage(format!("{SECRET_VARIABLE}: {error}"))
+                        .next("unset it to use the secret of the data directory")
+                })?
+            }
             None => WorkspaceSecret::from_text(&self.dir.read("secret")?)
                 .map_err(|error| damaged(&self.dir, "secret", error))?,
         };
@@ -162,18 +170,36 @@ impl Workspace {
         Ok(certificate)
     }
 
-    /// The certificates of its agents, by name.
+    /// The certificates of its agents, by name. A file that does not hold what its name promises
+    /// is left out, and stderr says so: it must not take the others with it.
     pub(crate) fn agents(&self) -> Result<Vec<Certificate>, CliError> {
         let agents = self.dir.below("agents");
         let mut found = Vec::new();
         for name in agents.list(".creds")? {
-            let file = format!("{name}.creds");
-            let text = agents.read(&file)?;
-            let credentials = creds::parse(&text).map_err(|e| damaged(&agents, &file, e))?;
-            let certificate = Certificate::parse(credentials.jwt());
-            found.push(certificate.map_err(|error| damaged(&agents, &file, error))?);
+            match self.agent(&agents, &name) {
+                Ok(certificate) => found.push(certificate),
+                Err(error) => print::talk(&error.as_warning()),
+            }
         }
         Ok(found)
+    }
+
+    fn agent(&self, agents: &Home, name: &str) -> Result<Certificate, CliError> {
+        let file = format!("{name}.creds");
+        let text = agents.read(&file)?;
+        let credentials = creds::parse(&text).map_err(|e| damaged(agents, &file, e))?;
+        let certificate = Certificate::parse(credentials.jwt());
+        let certificate = certificate.map_err(|error| damaged(agents, &file, error))?;
+        let is_ours = certificate.issuer == *self.account();
+        let other = match &certificate {
+            _ if !is_ours => "is signed by another account than this workspace's",
+            Certificate { workspace, .. } if *workspace != self.name => "is for another workspace",
+            Certificate { agent, .. } if agent.as_str() != name => "is for another agent",
+            _ => return Ok(certificate),
+        };
+        let path = agents.path().join(&file);
+        let what = format!("{}: its certificate {other}", path.display());
+        Err(CliError::new(Exit::Failed, what).next("move it to where it belongs, or remove it"))
     }
 
     fn dir(home: &Home, name: &WorkspaceId) -> Home {
@@ -186,10 +212,4 @@ fn damaged(dir: &Home, file: &str, error: impl std::fmt::Display) -> CliError {
     let path = dir.path().join(file);
     CliError::new(Exit::Failed, format!("{} is damaged: {error}", path.display()))
         .next("put back your copy of it")
-}
-
-fn random_name(entropy: &dyn Entropy) -> Result<String, CliError> {
-    let mut bytes = [0; 8];
-    entropy.fill(&mut bytes)?;
-    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
 }

@@ -22,6 +22,10 @@ pub struct ClaimMark {
     /// it next stores the letter and does not run the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_up: Option<GivenUp>,
+    /// Set when the work was done and the task could not be removed: whoever gets it next only
+    /// acknowledges it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_done: bool,
 }
 
 /// The verdict on a task whose dead letter could not be stored yet.

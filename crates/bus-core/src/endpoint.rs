@@ -3,7 +3,9 @@
 mod chain;
 mod feed;
 mod receive;
+mod record;
 mod send;
+mod stamp;
 
 use std::sync::Arc;
 
@@ -103,7 +105,7 @@ impl Endpoint {
     pub fn new(parts: EndpointParts) -> Result<Self> {
         let certificate = parts.identity.certificate();
         let policy = certificate.policy_for(parts.session.as_ref(), parts.queue.as_ref());
-        let incarnation = send::new_uuid(&*parts.clock, &*parts.entropy)?;
+        let incarnation = stamp::new_uuid(&*parts.clock, &*parts.entropy)?;
         let workspace = certificate.workspace.as_str();
         let seal_key = parts.keyring.sealing_key(workspace, &incarnation.to_string())?;
         let chains = chain::Chains::default();

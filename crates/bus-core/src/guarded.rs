@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bus_subjects::{AclPolicy, BucketKey, BucketName, Filter, StreamName, Subject};
+use bus_subjects::{AclPolicy, Address, BucketKey, BucketName, Filter, StreamName, Subject};
 use bytes::Bytes;
 
 use crate::{
@@ -16,9 +16,11 @@ use crate::{
 /// Administration and buckets are asked under the subjects a NATS server uses for them:
 /// `$JS.API.STREAM.CREATE.<stream>` to declare, `$JS.API.STREAM.INFO.<stream>` for the lag,
 /// `$JS.API.STREAM.MSG.GET.<stream>` to replay, `$KV.<bucket>.<key>` to write (publish) or read
-/// (subscribe) a bucket. Who may append to a subject may also read its last message, since a chain
-/// is continued from it. The wrapper forwards everything else; its place in a stack does not
-/// matter, because it only ever refuses.
+/// (subscribe) a bucket. Who may append tasks, dead letters or evidence to a subject may also read
+/// what is stored there, to go on from it and to know its own messages again, unless the policy
+/// denies to hear it.
+/// The wrapper forwards everything else; its place in a stack does not matter, because it only ever
+/// refuses. Closing it closes the connection it guards: give every identity one of its own.
 pub struct Guarded {
     inner: Arc<dyn Engine>,
     policy: AclPolicy,
@@ -42,6 +44,21 @@ impl Guarded {
             return Ok(());
         }
         Err(denied(op, "subscribe", filter))
+    }
+
+    /// Whether stored messages of `subject` may be seen: by who may subscribe to it, and by who
+    /// may append tasks, dead letters or evidence to it and is not denied to hear them. A mailbox
+    /// is its owner's alone.
+    fn may_read(&self, subject: &Subject) -> bool {
+        if self.policy.can_subscribe(&Filter::from(subject)) {
+            return true;
+        }
+        let is_denied = self.policy.subscribe.deny.iter().any(|deny| deny.matches(subject));
+        let is_shared = Address::parse(subject).is_ok_and(|address| {
+            let is_own = matches!(address, Address::DeadLetter { .. } | Address::Task { .. });
+            address.is_evidence() || is_own
+        });
+        is_shared && !is_denied && self.policy.can_publish(subject)
     }
 
     fn may_administer(&self, op: &'static str, verb: &str, stream: &StreamName) -> Result<()> {
@@ -106,12 +123,21 @@ impl Bus for Guarded {
     }
 
     fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>> {
-        let readable =
-            self.policy.can_publish(&subject) || self.policy.can_subscribe(&Filter::from(&subject));
-        if readable {
+        if self.may_read(&subject) {
             return self.inner.last(subject);
         }
         refuse(denied("last", "read", &subject))
+    }
+
+    fn read(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<Option<Stored>>> {
+        Box::pin(async move {
+            match self.inner.read(stream, seq).await? {
+                Some(stored) if !self.may_read(&stored.frame.subject) => {
+                    Err(denied("read", "read", &stored.frame.subject))
+                }
+                stored => Ok(stored),
+            }
+        })
     }
 
     fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>> {

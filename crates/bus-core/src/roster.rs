@@ -40,6 +40,9 @@ pub enum SignerError {
     /// The signing key belongs to another agent.
     #[error("the signing key belongs to another agent than the one named")]
     WrongAgent,
+    /// The CloudEvents source is not the agent that is named.
+    #[error("the source is not the agent that is named")]
+    WrongSource,
     /// The signing key belongs to another workspace.
     #[error("the signing key belongs to another workspace than the one named")]
     WrongWorkspace,
@@ -122,6 +125,13 @@ impl Roster {
         if certificate.agent != envelope.lineage.agent {
             return Err(SignerError::WrongAgent);
         }
+        if !is_source_of(
+            &envelope.source,
+            certificate.workspace.as_str(),
+            certificate.agent.as_str(),
+        ) {
+            return Err(SignerError::WrongSource);
+        }
         certificate
             .nkey
             .verify(&envelope.signature_input(leaf), &signature.bytes)
@@ -139,4 +149,10 @@ impl Roster {
         let members = self.members.read().unwrap_or_else(|poison| poison.into_inner());
         members.get(signer).cloned()
     }
+}
+
+/// Whether `source` is the one of this agent: `vak://<workspace>/<agent>`.
+pub(crate) fn is_source_of(source: &str, workspace: &str, agent: &str) -> bool {
+    let rest = source.strip_prefix("vak://").and_then(|rest| rest.strip_prefix(workspace));
+    rest.and_then(|rest| rest.strip_prefix('/')) == Some(agent)
 }

@@ -10,7 +10,8 @@ use bus_subjects::{Address, ConsumerName, Filter, RoleName};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ConsumerSpec, Delivery, Endpoint, Error, Failure, Opened, Result, RetryPolicy, Verdict, planes,
+    ConsumerSpec, Delivery, Endpoint, Error, ErrorKind, Failure, Opened, Result, RetryPolicy,
+    Verdict, planes,
 };
 
 /// Claims the tasks of one queue and runs a [`Handler`] on them.
@@ -121,6 +122,9 @@ pub enum TaskEvent {
 }
 
 impl WorkerSpec {
+    /// The longest lease: a day. A worker that vanished is missed no later.
+    pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
+
     /// A worker of `role` with the defaults.
     #[must_use]
     pub fn new(role: RoleName) -> Self {
@@ -181,6 +185,10 @@ impl Worker {
         let stream = planes::work_stream(&workspace)?;
         let subject = Address::Task { workspace, role }.subject();
         let lease = self.spec.lease;
+        if lease.is_zero() || lease > WorkerSpec::LEASE_MAX {
+            let detail = format!("lease is {lease:?}: expected more than zero and at most a day");
+            return Err(Error::new(ErrorKind::Invalid, "worker", detail));
+        }
         Ok(ConsumerSpec { stream, name, filter: Filter::from(&subject), lease })
     }
 

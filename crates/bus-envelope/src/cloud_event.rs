@@ -64,7 +64,9 @@ impl CloudEvent {
     /// # Errors
     /// An [`EnvelopeError`] that names the attribute and the reason.
     pub fn from_json(json: &[u8]) -> Result<Self, EnvelopeError> {
-        Self::from_members(serde_json::from_slice(json).map_err(malformed)?)
+        Self::from_members(
+            serde_json::from_slice(json).map_err(|error| EnvelopeError::json(&error))?,
+        )
     }
 
     /// Reads a batch in the JSON format: an array of events, all valid or none.
@@ -72,7 +74,8 @@ impl CloudEvent {
     /// # Errors
     /// An [`EnvelopeError`] for the first event refused.
     pub fn batch_from_json(json: &[u8]) -> Result<Vec<Self>, EnvelopeError> {
-        let batch: Vec<Members<'_>> = serde_json::from_slice(json).map_err(malformed)?;
+        let batch: Vec<Members<'_>> =
+            serde_json::from_slice(json).map_err(|error| EnvelopeError::json(&error))?;
         batch.into_iter().map(Self::from_members).collect()
     }
 
@@ -278,10 +281,6 @@ impl fmt::Debug for EventData {
             Self::Binary(bytes) => write!(f, "Binary({} bytes)", bytes.len()),
         }
     }
-}
-
-fn malformed(error: serde_json::Error) -> EnvelopeError {
-    EnvelopeError::Malformed { form: "json", reason: error.to_string() }
 }
 
 fn push(json: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {

@@ -87,6 +87,17 @@ impl EnvelopeError {
         Self::Field { field: field.into(), reason: reason.into() }
     }
 
+    /// JSON that cannot be read. The parser quotes the value that it met, which may be a payload: only
+    /// what it expected, and where, is kept.
+    pub(crate) fn json(error: &serde_json::Error) -> Self {
+        let text = error.to_string();
+        let reason = match text.rsplit_once(", expected ") {
+            Some((_value, expected)) => format!("expected {expected}"),
+            None => text,
+        };
+        Self::Malformed { form: "json", reason }
+    }
+
     /// The name of the field that was refused, where it was one field.
     #[must_use]
     pub fn field_name(&self) -> Option<&str> {
@@ -115,6 +126,17 @@ mod tests {
         for error in errors {
             let text = error.to_string();
             assert!(text.starts_with(r"a\n\u{1b}[2Kb "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_read_is_not_quoted() {
+        let events = [br#""my secret, expected by none""#.as_slice(), br#"{"id":{"my secret":1}}"#];
+        for json in events {
+            let envelope = crate::wire::json::decode(json).unwrap_err().to_string();
+            assert!(envelope.contains("expected a ") && !envelope.contains("secret"), "{envelope}");
+            let event = crate::CloudEvent::from_json(json).unwrap_err().to_string();
+            assert!(event.contains("expected a ") && !event.contains("secret"), "{event}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use bus_core::Certificate;
 use bus_crypto::SigningKey;
-use bus_envelope::{MessageEnvelope, tree::MerkleTree, wire::json};
+use bus_envelope::{MessageEnvelope, Timestamp, tree::MerkleTree, wire::json};
 use bus_subjects::{AgentId, SessionId, WorkspaceId};
 
 use crate::{
@@ -30,6 +30,7 @@ pub struct BundleWriter {
     logs: BTreeMap<&'static str, LogWriter>,
     tokens: HashSet<String>,
     certificates: Vec<Certificate>,
+    newest: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -126,6 +127,7 @@ impl BundleWriter {
             logs,
             tokens: HashSet::new(),
             certificates: Vec::new(),
+            newest: None,
         })
     }
 
@@ -140,7 +142,9 @@ impl BundleWriter {
         if let Some(reason) = log.misplaced(&self.place, envelope) {
             return Err(BundleError::Misplaced { log, reason });
         }
-        self.write(log.name(), &json::encode(envelope))
+        self.write(log.name(), &json::encode(envelope))?;
+        self.newest = self.newest.max(Some(envelope.time));
+        Ok(())
     }
 
     /// Adds the certificate of an agent that signed something; a second copy changes nothing.
@@ -167,7 +171,7 @@ impl BundleWriter {
     /// Ends the bundle: brings the logs to the disk and signs their checkpoints.
     ///
     /// The recorder must have a certificate in the bundle, with a role other than worker, observer
-    /// or view.
+    /// or view, and valid at the time of the newest envelope.
     ///
     /// # Errors
     /// [`BundleError::Recorder`] when it may not sign, [`BundleError::Log`] and [`BundleError::Io`]
@@ -203,7 +207,12 @@ impl BundleWriter {
             certificate.nkey == *key.public() && certificate.agent == *name
         };
         match self.certificates.iter().find(own) {
-            Some(own) if certificate::may_record(own) => Ok(()),
+            Some(own) if certificate::may_record(own) => match self.newest {
+                Some(newest) if !own.is_valid_at(newest) => {
+                    Err(BundleError::Recorder(certificate::not_valid(own, newest)))
+                }
+                _ => Ok(()),
+            },
             Some(_) => {
                 let detail = format!("{name} is no {}", certificate::RECORDERS);
                 Err(BundleError::Recorder(detail))

@@ -1,6 +1,7 @@
 //! The line form of a certificate in a bundle, and who may vouch for a whole bundle.
 
 use bus_core::Certificate;
+use bus_envelope::Timestamp;
 use bus_subjects::Role;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,12 @@ pub(crate) fn may_record(certificate: &Certificate) -> bool {
     certificate.roles.iter().any(|role| {
         matches!(role, Role::Orchestrator | Role::Operator | Role::Auditor | Role::Keeper)
     })
+}
+
+/// Says that a recorder's certificate was not valid when the newest envelope was made.
+pub(crate) fn not_valid(certificate: &Certificate, newest: Timestamp) -> String {
+    let agent = &certificate.agent;
+    format!("the certificate of {agent} was not valid at the newest envelope's time, {newest}")
 }
 
 /// The roles that may sign checkpoints, for messages.

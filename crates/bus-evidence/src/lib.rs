@@ -18,5 +18,6 @@ pub use lines::LINE_BYTES_MAX;
 pub use log::Log;
 pub use receipt::{RECEIPT_COMPLETED, RECEIPT_CONTENT_TYPE, ReceiptError, WorkReceipt};
 pub use verify::{
-    Counts, Finding, FindingKind, KeptMatch, Options, Report, Signer, Trust, verify, verify_files,
+    Completeness, Counts, Finding, FindingKind, KeptMatch, LogCompleteness, Options, Report,
+    Signer, Trust, verify, verify_files,
 };

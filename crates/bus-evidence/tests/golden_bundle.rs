@@ -15,7 +15,8 @@ use bus_envelope::{
     TraceContext, wire,
 };
 use bus_evidence::{
-    BundleWriter, Log, Options, RECEIPT_COMPLETED, RECEIPT_CONTENT_TYPE, WorkReceipt, verify_files,
+    BundleWriter, Log, Options, RECEIPT_COMPLETED, RECEIPT_CONTENT_TYPE, Report, WorkReceipt,
+    verify_files,
 };
 use bus_subjects::{Role, Subject};
 use data_encoding::{BASE64, HEXLOWER};
@@ -48,7 +49,7 @@ fn the_sample_bundle_is_written_byte_for_byte() {
 #[test]
 fn bundles_are_judged_as_the_specification_says() {
     let bundle = read(&golden::vectors().join("bundle"));
-    golden::check("bundles.json", 54, |case| {
+    golden::check("bundles.json", 64, |case| {
         let mut files = bundle.clone();
         for step in case["edits"].as_array().unwrap() {
             edit(&mut files, step);
@@ -65,6 +66,8 @@ fn bundles_are_judged_as_the_specification_says() {
                 "session": report.session,
                 "recorder": report.recorder,
                 "open": report.tasks_open,
+                "twice": report.tasks_twice,
+                "completeness": completeness(&report),
                 "chains": report.chains,
                 "entries": {
                     "certificates": report.counts.certificates,
@@ -80,6 +83,12 @@ fn bundles_are_judged_as_the_specification_says() {
             }),
         }
     });
+}
+
+/// How much of each log is shown to be there, by its name.
+fn completeness(report: &Report) -> Value {
+    let logs = report.logs.iter();
+    logs.map(|shown| (shown.log.clone(), shown.completeness.to_string())).collect()
 }
 
 /// Three tasks: two answered by two workers, one given up; the dead letter is sealed.
@@ -103,7 +112,7 @@ fn write(dir: &Path) {
         let draft = draft("vak.receipts.w1.s1.completed", RECEIPT_COMPLETED, &said)
             .content_type(RECEIPT_CONTENT_TYPE)
             .cause(task.compute_hash())
-            .id(format!("{}.receipt", task.id));
+            .id(format!("{}.receipt", task.compute_hash()));
         receipts.push(sign(worker, next(worker, draft, receipts.last(), true)));
     }
     let letter = dead_letter(&tasks[2]).to_json().unwrap();

@@ -205,7 +205,8 @@ impl Bus for InMemoryBus {
             frame.check_size("request")?;
             let broker = &connection.broker;
             let number = broker.last_request.fetch_add(1, Ordering::Relaxed) + 1;
-            let reply = Subject::parse(&format!("_INBOX.mem.{number}"))?;
+            // No agent can be called `=mem`, so no role's own reply inbox reaches into these.
+            let reply = Subject::parse(&format!("_INBOX.=mem.{number}"))?;
             let filter = Filter::from(&reply);
             let mut answers = FeedStream::for_answer(&broker.live, filter, connection.id)?;
             let subject = frame.subject.clone();
@@ -243,6 +244,14 @@ impl Bus for InMemoryBus {
             self.connection().check_open("last")?;
             let last = self.connection().durable().lock().state.broker.last(&subject)?;
             Ok(last.map(Arc::unwrap_or_clone))
+        })
+    }
+
+    fn read(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<Option<Stored>>> {
+        Box::pin(async move {
+            self.connection().check_open("read")?;
+            let stored = self.connection().durable().lock().state.broker.read_one(&stream, seq)?;
+            Ok(stored.map(Arc::unwrap_or_clone))
         })
     }
 

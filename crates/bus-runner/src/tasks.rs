@@ -201,7 +201,11 @@ fn reason(error: &serde_json::Error) -> String {
         None => (text.as_str(), false),
     };
     let mut reason = String::new();
-    for c in what.chars().take(REASON_CHARACTERS_MAX) {
+    for c in what.chars() {
+        if reason.len() >= REASON_BYTES_MAX {
+            reason.push('…');
+            break;
+        }
         match c {
             '"' | '\'' | '\\' => reason.push(c),
             _ => reason.extend(c.escape_debug()),
@@ -237,7 +241,8 @@ fn read_line(
     Ok(true)
 }
 
-const REASON_CHARACTERS_MAX: usize = 200;
+/// Cut behind the character that reaches it.
+const REASON_BYTES_MAX: usize = 200;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 

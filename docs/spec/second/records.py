@@ -70,10 +70,8 @@ def output_hash(stdout, stderr):
     return hashlib.sha256(hashlib.sha256(stdout).digest() + hashlib.sha256(stderr).digest())
 
 
-def receipt_id(task_id):
-    if len(task_id) <= 100:
-        return f"{task_id}.receipt"
-    return f"{hashlib.sha256(task_id.encode()).hexdigest()}.receipt"
+def receipt_id(task_leaf):
+    return f"{task_leaf}.receipt"
 
 
 DEAD_LETTER = ["envelope_id", "subject", "stream", "seq", "attempts", "failure_reason",

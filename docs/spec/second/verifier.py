@@ -42,13 +42,17 @@ class _Run:
             chains += walk(f"{name}.jsonl", contents[name])
             logs[name] = [entry["line"] for entry in contents[name]]
             self.compare(name, logs[name])
-        still_open = answers(contents)
+        self.judge_recorder([entry for name in NAMES[1:] for entry in contents[name]])
+        still_open, twice = answers(contents)
+        covered = {}
         for number, text in enumerate(kept, 1):
-            self.compare_kept(text, f"kept checkpoint {number}", logs)
+            name, size = self.compare_kept(text, f"kept checkpoint {number}", logs, contents)
+            covered[name] = max(size, covered.get(name, 0))
         return {
             "verdict": "verified" if self.is_given else "consistent, signer unknown",
             "kept": len(kept), "workspace": self.place[0], "session": self.place[1],
-            "recorder": self.recorder(), "open": still_open, "chains": chains,
+            "recorder": self.recorder(), "open": still_open, "twice": twice, "chains": chains,
+            "completeness": {name: shown(covered.get(name), len(logs[name])) for name in NAMES},
             "entries": {name: len(lines) for name, lines in logs.items()}}
 
     def check_names(self):
@@ -134,8 +138,18 @@ class _Run:
                     raise Finding("checkpoint-signature", file)
                 if not RECORDERS & set(own["roles"]):
                     raise Finding("checkpoint-role", file)
-                return
+                return own
         raise Finding("checkpoint-signer", file)
+
+    def vouches_at(self, file, head, entries):
+        own = self.vouches(file, head)
+        times = [attributes.time_of_text(entry["e"]["time"]) for entry in entries]
+        if times and not is_valid_at(own, max(times)):
+            raise Finding("checkpoint-expired", file)
+
+    def judge_recorder(self, entries):
+        for name in NAMES:
+            self.vouches_at(f"{name}.checkpoint", self.heads[name], entries)
 
     def compare(self, name, lines):
         file, head = f"{name}.checkpoint", self.heads[name]
@@ -149,7 +163,7 @@ class _Run:
         if envelope.root([envelope.leaf_of(line) for line in lines]) != head[2]:
             raise Finding("altered", f"{name}.jsonl")
 
-    def compare_kept(self, text, given, logs):
+    def compare_kept(self, text, given, logs, contents):
         try:
             head = records.read_checkpoint(text)
         except Refused:
@@ -157,13 +171,14 @@ class _Run:
         origins = {"/".join(("vakbus", *self.place, name)): name for name in NAMES}
         if head[0] not in origins:
             raise Finding("kept-foreign", given)
-        self.vouches(given, head)
         name = origins[head[0]]
+        self.vouches_at(given, head, contents.get(name, [])[:head[1]])
         lines = logs[name]
         if len(lines) < head[1]:
             raise Finding("cut-tail", f"{name}.jsonl")
         if envelope.root([envelope.leaf_of(line) for line in lines[:head[1]]]) != head[2]:
             raise Finding("rewritten", f"{name}.jsonl")
+        return name, head[1]
 
     def read_log(self, name):
         file, entries = f"{name}.jsonl", []
@@ -204,13 +219,29 @@ class _Run:
             return "wrong-workspace"
         if own["agent"] != e["agent"]:
             return "wrong-agent"
+        if e["source"] != f"vak://{own['workspace']}/{own['agent']}":
+            return "wrong-source"
         signature = bytes.fromhex(e["signature"]["bytes"])
         if not crypto.is_signed(own["key"], envelope.signature_input(e), signature):
             return "bad-signature"
-        time, expires = attributes.time_of_text(e["time"]), own["expires"]
-        if time < own["begins"] * 10**9 or (expires is not None and time >= expires * 10**9):
+        if not is_valid_at(own, attributes.time_of_text(e["time"])):
             return "expired"
         return None if subjects.may(own["rules"], "publish", e["subject"]) else "not-permitted"
+
+
+def is_valid_at(own, time):
+    """Whether a certificate is valid at a time in nanoseconds."""
+    begins, expires = own["begins"] * 10**9, own["expires"]
+    return begins <= time and (expires is None or time < expires * 10**9)
+
+
+def shown(covered, entries):
+    """How much of a log is there, in words, when kept checkpoints cover so many entries."""
+    if covered is None:
+        return "unknown"
+    if covered < entries:
+        return f"complete up to entry {covered} of {entries}, unknown after"
+    return "complete"
 
 
 def read_said(name, e, file, number):
@@ -274,7 +305,7 @@ def walk(file, entries):
 
 
 def answers(contents):
-    """Holds receipts against tasks; returns how many tasks are open."""
+    """Holds receipts against tasks; returns how many tasks are open, and how many ended twice."""
     tasks = {entry["leaf"]: entry["e"]["id"] for entry in contents["tasks"]}
     answered = set()
     for number, entry in enumerate(contents["receipts"], 1):
@@ -289,7 +320,8 @@ def answers(contents):
             raise Finding("receipt-twice", "receipts.jsonl", number)
         answered.add(cause)
     given_up = {entry["e"].get("cause") for entry in contents["dead-letters"]}
-    return sum(leaf not in answered and leaf not in given_up for leaf in tasks)
+    still_open = sum(leaf not in answered and leaf not in given_up for leaf in tasks)
+    return still_open, sum(leaf in answered and leaf in given_up for leaf in tasks)
 
 
 def bundle_of(folder):

@@ -35,5 +35,7 @@ pub fn body(data: &[u8]) -> bool {
 
 fn quotes_nothing(said: &str, text: &str) {
     laws::error_is_brief(&said);
-    assert!(text.len() < 16 || !said.contains(text), "a text quotes what may be a seed");
+    // The alphabet of seeds; our own words are in lower case.
+    let looks_secret = text.len() >= 16 && !text.contains(|c: char| c.is_lowercase() || c == ' ');
+    assert!(!looks_secret || !said.contains(text), "a text quotes what may be a seed");
 }

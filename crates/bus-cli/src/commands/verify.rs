@@ -3,7 +3,7 @@
 use std::fs;
 
 use bus_crypto::{NkeyKind, PublicKey};
-use bus_evidence::{Options, Report};
+use bus_evidence::Options;
 use serde_json::json;
 
 use crate::{
@@ -31,7 +31,9 @@ pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<Exit, CliError> 
                 let verdict = report.verdict();
                 print::json(&json!({ "ok": true, "verdict": verdict, "report": report }))?;
             } else {
-                print::line(&text(&report))?;
+                let text = report.to_string();
+                let lines: Vec<String> = text.lines().map(print::harmless).collect();
+                print::line(&lines.join("\n"))?;
             }
             Ok(Exit::Done)
         }
@@ -54,26 +56,4 @@ fn account(text: &str) -> Result<PublicKey, CliError> {
             .next("vakbus workspace show"));
     }
     Ok(key)
-}
-
-fn text(report: &Report) -> String {
-    let counts = report.counts;
-    let mut lines = vec![
-        format!("{}; {}", report.verdict(), report.completeness()),
-        format!("workspace {}, session {}", report.workspace, report.session),
-        format!(
-            "{} ({} open), {}, {}, {}; {}",
-            print::counted(counts.tasks, "task", "tasks"),
-            report.tasks_open,
-            print::counted(counts.receipts, "receipt", "receipts"),
-            print::counted(counts.dead_letters, "dead letter", "dead letters"),
-            print::counted(counts.certificates, "certificate", "certificates"),
-            print::counted(report.chains, "chain", "chains"),
-        ),
-    ];
-    for signer in &report.signers {
-        let roles = signer.roles.join(", ");
-        lines.push(format!("signed by {} ({roles}): {}", signer.agent, signer.envelopes));
-    }
-    lines.join("\n")
 }

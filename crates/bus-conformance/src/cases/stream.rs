@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU64, time::Duration};
 
-use bus_core::{ErrorKind, Expect, Frame, FrameId, Retention, Seq, StreamSpec};
+use bus_core::{ErrorKind, Expect, Frame, FrameId, Retention, Seq, StreamSpec, Verdict};
 use bus_subjects::Filter;
 
 use crate::{
@@ -27,6 +27,9 @@ pub(super) const CASES: &[Case] = cases![Nothing:
     an_append_that_no_stream_keeps_is_not_found,
     an_append_that_is_too_large_is_refused,
     stored_times_never_go_back,
+    a_message_is_read_by_its_position,
+    a_message_that_left_its_stream_is_read_no_more,
+    reading_in_an_unknown_stream_is_not_found,
     the_last_of_a_subject_is_its_newest,
     the_last_of_a_silent_subject_is_none,
     the_last_that_no_stream_keeps_is_not_found,
@@ -189,6 +192,32 @@ async fn stored_times_never_go_back(context: &Context) -> CaseResult {
     holds(times.is_sorted(), || format!("times go back: {times:?}"))?;
     let apart = times.last().zip(times.first()).map(|(last, first)| last.since(*first));
     holds(apart >= Some(Duration::from_secs(1)), || format!("a second apart, got {apart:?}"))
+}
+
+async fn a_message_is_read_by_its_position(context: &Context) -> CaseResult {
+    let stream = context.stream("RECEIPTS", "receipts", Retention::AppendOnly).await?;
+    let subject = context.subject("receipts", "s1.completed")?;
+    context.append_all(&subject, &["a", "b"]).await?;
+    for (seq, expected) in [(1, Some("a")), (2, Some("b")), (3, None), (0, None)] {
+        let read = context.bus.read(stream.clone(), Seq(seq)).await?;
+        let read = read.map(|stored| (text(&stored.frame), stored.seq));
+        equal("message", read, expected.map(|text| (text.to_owned(), Seq(seq))))?;
+    }
+    Ok(())
+}
+
+async fn a_message_that_left_its_stream_is_read_no_more(context: &Context) -> CaseResult {
+    let stream = context.work_queue().await?;
+    context.append(&context.task("coder")?, "t1").await?;
+    let mut member = context.member(&stream, "coder").await?;
+    context.take(&mut member).await?.settle(Verdict::Ack).await?;
+    equal("message", context.bus.read(stream, Seq(1)).await?, None)
+}
+
+async fn reading_in_an_unknown_stream_is_not_found(context: &Context) -> CaseResult {
+    let stream = context.stream_name("NOWHERE")?;
+    let read = context.bus.read(stream, Seq(1)).await;
+    refused("read without a stream", read, ErrorKind::NotFound)
 }
 
 async fn the_last_of_a_subject_is_its_newest(context: &Context) -> CaseResult {

@@ -8,7 +8,7 @@ use std::{
 use bus_envelope::ChainHead;
 use bus_subjects::Subject;
 
-use super::send::Prepared;
+use super::stamp::Prepared;
 use crate::{Error, ErrorKind, Result};
 
 /// The chains of one incarnation, by subject.

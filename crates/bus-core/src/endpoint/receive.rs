@@ -1,16 +1,17 @@
 //! The receive path: decode, check the place, check the signer, open.
 
+use bus_crypto::KeyId;
 use bus_envelope::wire;
 use bytes::Bytes;
 
-use super::{Endpoint, Opened, send::is_durable};
-use crate::{Error, ErrorKind, Frame, Result};
+use super::{Endpoint, Opened, stamp::must_be_signed};
+use crate::{Error, ErrorKind, Frame, Result, roster::is_source_of};
 
 impl Endpoint {
     /// Checks a frame and opens it.
     ///
-    /// A durable message has to be signed by an agent of the roster that may publish to its
-    /// subject; a live one is vouched for by its seal. An unsealed message is refused.
+    /// Everything but a live event has to be signed by an agent of the roster that may publish to
+    /// its subject; a live event is vouched for by its seal. An unsealed message is refused.
     ///
     /// # Errors
     /// `Corrupt` when it is damaged, forged, moved to another subject or not sealed; `Denied` when
@@ -25,8 +26,15 @@ impl Endpoint {
         if envelope.lineage.workspace != *self.workspace() {
             return Err(corrupt(frame, "the envelope belongs to another workspace"));
         }
+        if !is_id_of(frame.id.as_str(), &envelope.id) {
+            return Err(corrupt(frame, "the envelope was sent under another id"));
+        }
+        let lineage = &envelope.lineage;
+        if !is_source_of(&envelope.source, lineage.workspace.as_str(), lineage.agent.as_str()) {
+            return Err(corrupt(frame, "the source is not the agent that is named"));
+        }
         let hash = envelope.compute_hash();
-        if is_durable(&envelope.subject) {
+        if envelope.signature.is_some() || must_be_signed(&envelope.subject) {
             self.0.parts.roster.verify_hashed(&envelope, &hash).map_err(|error| {
                 let kind = match error {
                     crate::SignerError::BadSignature | crate::SignerError::Unsigned => {
@@ -40,6 +48,13 @@ impl Endpoint {
         let Some(seal) = &envelope.seal else {
             return Err(corrupt(frame, "the envelope is not sealed"));
         };
+        let key_id = KeyId::parse(&seal.key_id).map_err(|error| located(error, frame))?;
+        // A process may hold the secrets of several workspaces: each speaks for its own only.
+        if key_id.workspace() != lineage.workspace.as_str()
+            || key_id.incarnation() != lineage.incarnation.to_string()
+        {
+            return Err(corrupt(frame, "the envelope is sealed with a key of somebody else"));
+        }
         let key = self.0.parts.keyring.opening_key(&seal.key_id).map_err(|e| located(e, frame))?;
         if key.algorithm().name() != seal.algorithm {
             return Err(corrupt(frame, "the envelope is sealed with another algorithm"));
@@ -49,6 +64,18 @@ impl Endpoint {
             .map_err(|error| located(error, frame))?;
         self.metrics().received(frame.bytes());
         Ok(Opened { envelope, payload: Bytes::from(data), hash })
+    }
+}
+
+/// Whether a frame with the id `frame` carries the envelope `envelope`: under its own id, or as the
+/// n-th redrive of it, `<id>.r<n>`.
+fn is_id_of(frame: &str, envelope: &str) -> bool {
+    match frame.strip_prefix(envelope) {
+        Some("") => true,
+        Some(rest) => rest.strip_prefix(".r").is_some_and(|n| {
+            !n.is_empty() && n.len() <= 6 && n.bytes().all(|c| c.is_ascii_digit())
+        }),
+        None => false,
     }
 }
 

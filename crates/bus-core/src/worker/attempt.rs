@@ -6,8 +6,8 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Handled, Handler, Job, Stop, TaskEvent, Worker, lease::Lease};
-use crate::{Delivery, Failure, Opened, claims::ClaimMark};
+use super::{Handled, Handler, Job, Stop, TaskEvent, Worker, lease::Lease, settle::Redelivery};
+use crate::{Delivery, Failure, Opened};
 
 /// How long a cancelled handler may take to react before its future is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
@@ -16,8 +16,12 @@ const CANCEL_GRACE: Duration = Duration::from_secs(5);
 enum Ended {
     /// It returned or panicked while the lease was held.
     Returned(Result<Handled, Failure>),
-    /// The lease was lost meanwhile; the result does not count.
-    LeaseLost(crate::Error),
+    /// The lease was lost meanwhile; the result is not settled with it.
+    LeaseLost {
+        error: crate::Error,
+        /// Whether the handler said that the work is done all the same.
+        is_done: bool,
+    },
 }
 
 impl Worker {
@@ -29,21 +33,23 @@ impl Worker {
         stop: &Stop,
     ) -> TaskEvent {
         let (attempt, claimed) = (delivery.attempt, Instant::now());
-        if let Some(verdict) = self.not_to_be_tried(&delivery, &opened.envelope.id).await {
-            return self.give_up_untried(delivery, opened, verdict).await;
+        match self.redelivery(&delivery, &opened.envelope.id).await {
+            Redelivery::Try => {}
+            Redelivery::Done => return self.complete(delivery, opened).await,
+            Redelivery::GivenUp(verdict) => {
+                return self.give_up_untried(delivery, opened, verdict).await;
+            }
         }
-        let mark = ClaimMark {
-            attempt,
-            worker: self.endpoint.agent().to_string(),
-            claimed: self.endpoint.clock().now().to_string(),
-            given_up: None,
-        };
+        let mark = self.mark(attempt);
         if let Err(error) = self.endpoint.mark_claim(&opened.envelope.id, &mark).await {
             return self.unmarked(delivery, opened, error).await;
         }
         match self.run_handler(&delivery, claimed, opened, handler, stop).await {
-            Ended::LeaseLost(error) => {
+            Ended::LeaseLost { error, is_done } => {
                 let task_id = opened.envelope.id.clone();
+                if is_done {
+                    self.mark_done(attempt, &task_id).await;
+                }
                 TaskEvent::Unsettled { task_id, error }
             }
             Ended::Returned(Ok(Handled)) => self.complete(delivery, opened).await,
@@ -77,8 +83,9 @@ impl Worker {
             result = &mut work => Ended::Returned(flatten(result)),
             error = &mut lost => {
                 cancel.cancel();
-                let _late = timeout(CANCEL_GRACE, &mut work).await;
-                return Ended::LeaseLost(error);
+                let late = timeout(CANCEL_GRACE, &mut work).await;
+                let is_done = late.is_ok_and(|result| flatten(result).is_ok());
+                return Ended::LeaseLost { error, is_done };
             }
             () = stop.now.cancelled() => {
                 cancel.cancel();
@@ -90,11 +97,16 @@ impl Worker {
                         let result = finished.map_or(Err(Failure::Interrupted), flatten);
                         Ended::Returned(result.map_err(|_| Failure::Interrupted))
                     }
-                    error = &mut lost => return Ended::LeaseLost(error),
+                    error = &mut lost => return Ended::LeaseLost { error, is_done: false },
                 }
             }
         };
-        if lease.may_be_over() { Ended::LeaseLost(lease.over()) } else { ended }
+        match ended {
+            Ended::Returned(result) if lease.may_be_over() => {
+                Ended::LeaseLost { error: lease.over(), is_done: result.is_ok() }
+            }
+            ended => ended,
+        }
     }
 }
 

@@ -22,6 +22,17 @@ struct Given<'a> {
     verdict: GivenUp,
 }
 
+/// What a delivery is to come to.
+pub(super) enum Redelivery {
+    /// It is to be worked on.
+    Try,
+    /// An earlier attempt did the work and could not say so: it is only to be removed.
+    Done,
+    /// It was given up before and only its dead letter is missing, or more attempts than allowed
+    /// ended without a verdict.
+    GivenUp(GivenUp),
+}
+
 impl Worker {
     pub(super) async fn complete(&self, delivery: Delivery, opened: &Opened) -> TaskEvent {
         let task_id = opened.envelope.id.clone();
@@ -32,7 +43,29 @@ impl Worker {
                 let _cleared = self.endpoint.clear_claim(&task_id).await;
                 TaskEvent::Completed { task_id, attempt }
             }
-            Err(error) => TaskEvent::Unsettled { task_id, error },
+            Err(error) => {
+                self.mark_done(attempt, &task_id).await;
+                TaskEvent::Unsettled { task_id, error }
+            }
+        }
+    }
+
+    /// Leaves word that the work is done, so that the next delivery is not tried again and not
+    /// given up: it is only acknowledged.
+    pub(super) async fn mark_done(&self, attempt: u32, task_id: &str) {
+        let mark = ClaimMark { is_done: true, ..self.mark(attempt) };
+        // Best effort: without it the task may run once more, which is what at-least-once means.
+        let _marked = self.endpoint.mark_claim(task_id, &mark).await;
+    }
+
+    /// This worker's mark for an attempt that begins now.
+    pub(super) fn mark(&self, attempt: u32) -> ClaimMark {
+        ClaimMark {
+            attempt,
+            worker: self.endpoint.agent().to_string(),
+            claimed: self.endpoint.clock().now().to_string(),
+            given_up: None,
+            is_done: false,
         }
     }
 
@@ -66,27 +99,27 @@ impl Worker {
         }
     }
 
-    /// Why a redelivery is not to be tried: it was given up before and only its dead letter is
-    /// missing, or more attempts than allowed ended without a verdict. `None`: try it.
-    pub(super) async fn not_to_be_tried(
-        &self,
-        delivery: &Delivery,
-        task_id: &str,
-    ) -> Option<GivenUp> {
+    /// What a delivery is to come to, as far as the marks of earlier ones tell.
+    pub(super) async fn redelivery(&self, delivery: &Delivery, task_id: &str) -> Redelivery {
         let mark = self.earlier_mark(delivery, task_id).await;
-        if let Some(verdict) = mark.as_ref().and_then(|mark| mark.given_up.clone()) {
-            return Some(verdict);
+        match &mark {
+            Some(ClaimMark { is_done: true, .. }) => return Redelivery::Done,
+            Some(ClaimMark { given_up: Some(verdict), .. }) => {
+                return Redelivery::GivenUp(verdict.clone());
+            }
+            _ => {}
         }
         if !self.spec.retry.is_spent(delivery.attempt) {
-            return None;
+            return Redelivery::Try;
         }
         let attempts = self.spec.retry.retries_max.saturating_add(1);
         let worker = mark.map(|mark| mark.worker);
+        let plural = if attempts == 1 { "" } else { "s" };
         let reason = format!(
-            "worker lost: {attempts} attempts, the last by {}, ended without a verdict",
+            "worker lost: {attempts} attempt{plural}, the last by {}, ended without a verdict",
             worker.as_deref().unwrap_or("an unknown worker")
         );
-        Some(GivenUp { attempts, worker, reason })
+        Redelivery::GivenUp(GivenUp { attempts, worker, reason })
     }
 
     /// The mark that an earlier delivery left. One that cannot be read costs the name of the last
@@ -184,12 +217,8 @@ impl Worker {
     async fn keep(&self, delivery: Delivery, task_id: &str, verdict: GivenUp) {
         let tries = delivery.attempt.saturating_sub(verdict.attempts);
         let after = put_back_delay(tries, self.random());
-        let mark = ClaimMark {
-            attempt: delivery.attempt,
-            worker: self.endpoint.agent().to_string(),
-            claimed: self.endpoint.clock().now().to_string(),
-            given_up: Some(GivenUp { reason: cut_reason(&verdict.reason), ..verdict }),
-        };
+        let given_up = Some(GivenUp { reason: cut_reason(&verdict.reason), ..verdict });
+        let mark = ClaimMark { given_up, ..self.mark(delivery.attempt) };
         // Best effort, both: without the mark the letter says less, and without the verdict the
         // lease runs out.
         let _marked = self.endpoint.mark_claim(task_id, &mark).await;
@@ -221,12 +250,13 @@ impl Worker {
         if let Some(opened) = given.opened {
             draft = draft.cause(opened.hash).trace(opened.envelope.trace.clone());
         }
-        match self.endpoint.send_letter(draft).await {
-            Ok(_) => Ok(()),
-            // An earlier try stored it: this frame id exists once per stored message.
-            Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
-            Err(error) => Err(error),
-        }
+        let is_same = |opened: &Opened| {
+            DeadLetterEvent::from_json(&opened.payload).is_ok_and(|letter| {
+                (letter.seq, &letter.original) == (event.seq, &event.original)
+                    && letter.stream == event.stream
+            })
+        };
+        self.endpoint.send_letter(draft, is_same).await
     }
 
     /// Jitter only; a failing random source means no jitter.

@@ -71,7 +71,7 @@ fn decode_thoroughly(json: &[u8]) -> Result<MessageEnvelope, EnvelopeError> {
     if let Some(refused) = event.refused {
         return Err(refused);
     }
-    read.map_err(|error| EnvelopeError::Malformed { form: "json", reason: error.to_string() })?;
+    read.map_err(|error| EnvelopeError::json(&error))?;
     let payload = event.payload.ok_or(EnvelopeError::Missing { field: "data" })?;
     let envelope = event.attributes.finish(payload)?;
     if encode(&envelope) == json {

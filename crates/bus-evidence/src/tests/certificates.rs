@@ -1,7 +1,5 @@
 //! Who signed, who vouched for the signer, and who may vouch for the whole.
 
-use std::time::Duration;
-
 use bus_crypto::{
     NkeyKind,
     jwt::{UserClaims, encode_user},
@@ -73,12 +71,23 @@ fn a_task_by_a_worker_is_found() {
 #[test]
 fn a_receipt_made_after_the_certificate_ended_is_found() {
     let world = World::new();
-    let guest = guest(&world.account, "guest", 8, Duration::from_secs(62));
+    let guest = guest(&world.account, "guest", Role::Worker, 8, 0..62);
     let mut story = world.story(3);
     story.certificates.push(guest.certificate().token().to_owned());
     story.receipts.push(receipt(&guest, &story.tasks[2], story.receipts.last()));
     let files = story.files(&world.boss);
     assert_eq!(found(&world, &files), (FindingKind::Expired, RECEIPTS.into(), Some(3)));
+}
+
+#[test]
+fn a_receipt_in_the_name_of_another_source_is_found() {
+    let world = World::new();
+    let mut story = world.story(3);
+    let mut other = story.receipts[1].clone();
+    other.source = "vak://w1/ann".to_owned();
+    story.receipts[1] = sign(&world.bob, other);
+    let files = story.files(&world.boss);
+    assert_eq!(found(&world, &files), (FindingKind::WrongSource, RECEIPTS.into(), Some(2)));
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What only a checkpoint kept elsewhere can show.
 
+use bus_envelope::tree::MerkleTree;
+
 use super::support::{Files, Story, World, judge, receipt, work_receipt};
-use crate::{Checkpoint, FindingKind, Options, Report, verify_files};
+use crate::{Checkpoint, Completeness, FindingKind, Options, Report, verify_files};
 
 /// Bundles of one session at two moments: with three receipts and with five.
 fn two_exports(world: &World) -> (Files, Files) {
@@ -42,16 +44,70 @@ fn a_kept_checkpoint_shows_the_cut_off_tail() {
 }
 
 #[test]
-fn a_bundle_that_goes_on_from_the_kept_checkpoint_is_complete_against_it() {
+fn a_bundle_that_goes_on_from_a_kept_checkpoint_agrees_with_it() {
     let world = World::new();
     let (earlier, files) = two_exports(&world);
     let kept = [kept(&earlier, "receipts"), kept(&files, "tasks")];
     let report = judge_with(&world, &files, &kept).unwrap();
-    let words = "complete against the kept checkpoint: tasks, receipts; \
-                 unknown: certificates, dead-letters";
-    assert_eq!(report.completeness(), words);
     let kept: Vec<_> = report.kept.iter().map(|kept| (kept.entries, kept.entries_now)).collect();
     assert_eq!(kept, [(3, 5), (6, 6)]);
+}
+
+#[test]
+fn a_log_is_complete_only_up_to_the_end_of_its_kept_checkpoint() {
+    let world = World::new();
+    let (earlier, files) = two_exports(&world);
+    let kept = [kept(&earlier, "receipts"), kept(&files, "tasks")];
+    let report = judge_with(&world, &files, &kept).unwrap();
+    let words = "complete against the kept checkpoint: tasks; \
+                 receipts complete up to entry 3 of 5, unknown after; \
+                 unknown: certificates, dead-letters";
+    assert_eq!(report.completeness(), words);
+}
+
+#[test]
+fn a_kept_checkpoint_of_nothing_completes_nothing() {
+    let world = World::new();
+    let (_, files) = two_exports(&world);
+    let (origin, root) = ("vakbus/w1/s1/receipts", *MerkleTree::new().root().as_bytes());
+    let nothing = Checkpoint::sign(origin, 0, root, "boss", world.boss.key()).unwrap();
+    let report = judge_with(&world, &files, &[nothing.text().to_owned()]).unwrap();
+    let words = "receipts complete up to entry 0 of 5, unknown after; \
+                 unknown: certificates, tasks, dead-letters";
+    assert_eq!(report.completeness(), words);
+}
+
+#[test]
+fn of_several_kept_checkpoints_of_a_log_the_largest_counts() {
+    let world = World::new();
+    let (earlier, files) = two_exports(&world);
+    let kept = [kept(&files, "receipts"), kept(&earlier, "receipts")];
+    let report = judge_with(&world, &files, &kept).unwrap();
+    assert_eq!(report.logs[2].completeness, Completeness::Complete);
+}
+
+#[test]
+fn a_bundle_is_complete_when_each_of_its_checkpoints_was_kept() {
+    let world = World::new();
+    let (_, files) = two_exports(&world);
+    let kept = ["certificates", "tasks", "receipts", "dead-letters"].map(|log| kept(&files, log));
+    let report = judge_with(&world, &files, &kept).unwrap();
+    assert_eq!(report.completeness(), "complete against the kept checkpoints");
+}
+
+#[test]
+fn the_json_form_of_the_report_says_how_complete_each_log_is() {
+    let world = World::new();
+    let (earlier, files) = two_exports(&world);
+    let kept = [kept(&earlier, "receipts"), kept(&files, "tasks")];
+    let report = judge_with(&world, &files, &kept).unwrap();
+    let logs = serde_json::json!([
+        { "log": "certificates", "completeness": "unknown" },
+        { "log": "tasks", "completeness": "complete" },
+        { "log": "receipts", "completeness": "up-to", "entries": 3, "entries_now": 5 },
+        { "log": "dead-letters", "completeness": "unknown" },
+    ]);
+    assert_eq!(serde_json::to_value(&report).unwrap()["logs"], logs);
 }
 
 #[test]

@@ -7,4 +7,5 @@ mod flips;
 mod hostile;
 mod kept;
 mod receipts;
+mod recorders;
 mod support;

@@ -94,6 +94,27 @@ fn a_sealed_receipt_is_verified_without_its_key() {
 }
 
 #[test]
+fn a_task_with_a_receipt_and_a_dead_letter_is_counted() {
+    let world = World::new();
+    let mut story = world.story(3);
+    story.add_dead_letter(&world.ann, 0);
+    story.add_dead_letter(&world.ann, 0);
+    let report = judge(&world, &story.files(&world.boss)).unwrap();
+    assert_eq!((report.tasks_twice, report.tasks_open), (1, 0));
+}
+
+#[test]
+fn the_report_shows_tasks_with_a_receipt_and_a_dead_letter() {
+    let world = World::new();
+    let mut story = world.story(3);
+    story.add_dead_letter(&world.ann, 0);
+    let text = judge(&world, &story.files(&world.boss)).unwrap().to_string();
+    let line = "3 tasks (0 open, 1 with both receipt and dead letter), 2 receipts, \
+                2 dead letters, 3 certificates, 3 chains";
+    assert_eq!(text.lines().nth(3), Some(line));
+}
+
+#[test]
 fn other_evidence_on_the_receipts_subject_needs_no_task() {
     let world = World::new();
     let mut story = world.story(3);

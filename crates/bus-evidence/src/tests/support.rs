@@ -1,6 +1,6 @@
 //! A small workspace with real keys, and the evidence of one session in it.
 
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, ops::Range, path::Path, time::Duration};
 
 use bus_core::{Identity, Issue};
 use bus_crypto::{CryptoError, Entropy, NkeyKind, SigningKey};
@@ -11,7 +11,7 @@ use bus_envelope::{
 use bus_subjects::{AgentId, Role, Subject};
 
 use crate::{
-    BundleSummary, BundleWriter, Finding, FindingKind, Log, Options, RECEIPT_COMPLETED,
+    BundleSummary, BundleWriter, Checkpoint, Finding, FindingKind, Log, Options, RECEIPT_COMPLETED,
     RECEIPT_CONTENT_TYPE, Report, WorkReceipt, verify, verify_files,
 };
 
@@ -170,12 +170,28 @@ pub(super) fn agent(
     Identity::issue(account, &issue, &Fixed(seed)).unwrap()
 }
 
-/// As [`agent`], for a worker whose certificate is valid for `valid_for`.
-pub(super) fn guest(account: &SigningKey, name: &str, seed: u8, valid_for: Duration) -> Identity {
+/// As [`agent`], with a certificate that is valid in these seconds only.
+pub(super) fn guest(
+    account: &SigningKey,
+    name: &str,
+    role: Role,
+    seed: u8,
+    valid: Range<u64>,
+) -> Identity {
     let agent = AgentId::parse(name).unwrap();
-    let mut issue = Issue::new("w1".parse().unwrap(), agent, vec![Role::Worker], time(0));
-    issue.valid_for = Some(valid_for);
+    let mut issue = Issue::new("w1".parse().unwrap(), agent, vec![role], time(valid.start));
+    issue.valid_for = Some(Duration::from_secs(valid.end - valid.start));
     Identity::issue(account, &issue, &Fixed(seed)).unwrap()
+}
+
+/// The same heads of the logs, signed by `recorder`.
+pub(super) fn record_anew(files: &mut Files, recorder: &Identity) {
+    for (_, contents) in files.iter_mut().filter(|(name, _)| name.ends_with(".checkpoint")) {
+        let own = Checkpoint::parse(std::str::from_utf8(contents).unwrap()).unwrap();
+        let name = recorder.certificate().agent.as_str();
+        let anew = Checkpoint::sign(own.origin(), own.size(), *own.root(), name, recorder.key());
+        *contents = anew.unwrap().text().as_bytes().to_vec();
+    }
 }
 
 pub(super) fn key(kind: NkeyKind, seed: u8) -> SigningKey {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bus_core::{Certificate, ErrorKind, Roster};
 use bus_crypto::PublicKey;
-use bus_envelope::{EventHash, MessageEnvelope, tree::MerkleTree};
+use bus_envelope::{EventHash, MessageEnvelope, Timestamp, tree::MerkleTree};
 use bus_subjects::AgentId;
 
 use crate::{
@@ -99,6 +99,24 @@ impl Authority {
         let name = checkpoint.signatures().first().map_or("nobody", |signature| signature.name());
         let detail = format!("no certificate of the bundle is of {name} and the key that signed");
         Err(Finding::new(file, FindingKind::CheckpointSigner, detail))
+    }
+
+    /// Checks that the signer of `checkpoint` had a valid certificate when the newest envelope it
+    /// covers was made. A checkpoint carries no time of its own.
+    pub(super) fn vouches_at(
+        &self,
+        file: &str,
+        checkpoint: &Checkpoint,
+        newest: Option<Timestamp>,
+    ) -> Result<(), Finding> {
+        let certificate = self.vouches(file, checkpoint)?;
+        match newest {
+            Some(newest) if !certificate.is_valid_at(newest) => {
+                let detail = certificate::not_valid(certificate, newest);
+                Err(Finding::new(file, FindingKind::CheckpointExpired, detail))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// On whose word the identities rest, and who signed how many envelopes.

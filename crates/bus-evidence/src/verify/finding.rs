@@ -77,6 +77,8 @@ kinds! {
     CheckpointSigner = "checkpoint-signer", "checkpoint by an unknown signer";
     /// A checkpoint's signer has no role that may sign checkpoints.
     CheckpointRole = "checkpoint-role", "checkpoint by an agent that may not sign it";
+    /// A checkpoint's signer had no valid certificate at the time of the newest envelope covered.
+    CheckpointExpired = "checkpoint-expired", "checkpoint by a certificate not valid at that time";
     /// A checkpoint's signature does not fit it.
     CheckpointSignature = "checkpoint-signature", "bad signature of the checkpoint";
     /// A line is no entry of its log.
@@ -101,6 +103,8 @@ kinds! {
     WrongAgent = "wrong-agent", "signed by another agent";
     /// An envelope is signed by an agent of another workspace.
     WrongWorkspace = "wrong-workspace", "signed by an agent of another workspace";
+    /// An envelope names another source than its agent.
+    WrongSource = "wrong-source", "source of another agent";
     /// An envelope was made outside the validity of its signer's certificate.
     Expired = "expired", "certificate not valid at that time";
     /// An envelope's signer has no role that may publish to its subject.
@@ -144,6 +148,7 @@ impl From<SignerError> for FindingKind {
             SignerError::UnknownSigner => Self::UnknownSigner,
             SignerError::WrongAgent => Self::WrongAgent,
             SignerError::WrongWorkspace => Self::WrongWorkspace,
+            SignerError::WrongSource => Self::WrongSource,
             SignerError::Expired => Self::Expired,
             SignerError::NotPermitted => Self::NotPermitted,
             _ => Self::BadSignature,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bus_envelope::tree::MerkleTree;
+use bus_envelope::{Timestamp, tree::MerkleTree};
 
 use crate::{
     Checkpoint,
@@ -80,5 +80,17 @@ impl Heads {
             return Err(Finding::new(&entries, FindingKind::Altered, detail));
         }
         Ok(())
+    }
+
+    /// Checks that the recorder's certificates were valid at the time of the newest envelope of all
+    /// logs.
+    pub(super) fn check_validity(
+        &self,
+        newest: Option<Timestamp>,
+        authority: &Authority,
+    ) -> Result<(), Finding> {
+        NAMES.into_iter().filter_map(|name| Some((name, self.checkpoints.get(name)?))).try_for_each(
+            |(name, checkpoint)| authority.vouches_at(&checkpoint_file(name), checkpoint, newest),
+        )
     }
 }

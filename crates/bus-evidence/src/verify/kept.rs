@@ -1,24 +1,39 @@
 //! Compares a bundle with checkpoints that somebody kept elsewhere: the only proof that no tail is
 //! missing (D7).
 
-use bus_envelope::tree::MerkleTree;
+use bus_envelope::{Timestamp, tree::MerkleTree};
 
 use crate::{
     Checkpoint,
     log::{NAMES, Place, entries_file},
-    verify::{Finding, FindingKind, KeptMatch, certificates::Authority},
+    verify::{Finding, FindingKind, KeptMatch, certificates::Authority, logs, logs::Entry},
 };
+
+/// A log to hold kept checkpoints against.
+pub(super) struct Whole<'a> {
+    pub(super) name: &'static str,
+    pub(super) tree: MerkleTree,
+    /// Its envelopes, one a line; none for certificates.
+    pub(super) entries: &'a [Entry],
+}
+
+impl Whole<'_> {
+    /// The time of the newest envelope among the first `count` lines.
+    fn newest_of(&self, count: u64) -> Option<Timestamp> {
+        logs::newest(self.entries.iter().take(usize::try_from(count).unwrap_or(usize::MAX)))
+    }
+}
 
 /// Checks that the logs of `place` go on from each kept checkpoint.
 pub(super) fn check(
     kept: &[String],
     place: &Place,
     authority: &Authority,
-    trees: &[(&'static str, MerkleTree)],
+    wholes: &[Whole<'_>],
 ) -> Result<Vec<KeptMatch>, Finding> {
     let one = |(text, number)| {
         let given = format!("kept checkpoint {number}");
-        check_one(text, &given, place, authority, trees)
+        check_one(text, &given, place, authority, wholes)
     };
     kept.iter().map(String::as_str).zip(1..).map(one).collect()
 }
@@ -28,18 +43,18 @@ fn check_one(
     given: &str,
     place: &Place,
     authority: &Authority,
-    trees: &[(&'static str, MerkleTree)],
+    wholes: &[Whole<'_>],
 ) -> Result<KeptMatch, Finding> {
     let checkpoint = Checkpoint::parse(text)
         .map_err(|error| Finding::new(given, FindingKind::CheckpointForm, error.to_string()))?;
     let origin = checkpoint.origin();
-    let Some((name, tree)) = trees.iter().find(|(name, _)| place.origin(name) == origin) else {
+    let Some(whole) = wholes.iter().find(|whole| place.origin(whole.name) == origin) else {
         let logs = NAMES.join(", ");
         let detail = format!("it is of {origin:?}; the bundle has {logs} of {}", place.origin(""));
         return Err(Finding::new(given, FindingKind::KeptForeign, detail));
     };
-    authority.vouches(given, &checkpoint)?;
-    let (file, want) = (entries_file(name), checkpoint.size());
+    let (tree, file, want) = (&whole.tree, entries_file(whole.name), checkpoint.size());
+    authority.vouches_at(given, &checkpoint, whole.newest_of(want))?;
     match tree.root_at(want) {
         Some(root) if root.as_bytes() == checkpoint.root() => {
             Ok(KeptMatch { origin: origin.to_owned(), entries: want, entries_now: tree.size() })

@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use bus_envelope::{ChainScope, EnvelopeError, EventHash, tree::MerkleTree, wire::json};
+use bus_envelope::{ChainScope, EnvelopeError, EventHash, Timestamp, tree::MerkleTree, wire::json};
 
 use crate::{
     LINE_BYTES_MAX,
@@ -24,6 +24,7 @@ pub(super) struct Contents {
 /// What the checks across logs need of an entry.
 pub(super) struct Entry {
     pub(super) id: String,
+    pub(super) time: Timestamp,
     pub(super) leaf: EventHash,
     pub(super) cause: Option<EventHash>,
     /// What it says when it is a receipt.
@@ -67,13 +68,18 @@ impl Contents {
             };
             chains.add(scope, &envelope, leaf);
             contents.tree.append(&line);
-            let cause = envelope.lineage.cause;
-            contents.entries.push(Entry { id: envelope.id, leaf, cause, receipt });
+            let (time, cause) = (envelope.time, envelope.lineage.cause);
+            contents.entries.push(Entry { id: envelope.id, time, leaf, cause, receipt });
         }
         chains.check(&file)?;
         contents.chains = chains.count();
         Ok(contents)
     }
+}
+
+/// The time of the newest of these entries.
+pub(super) fn newest<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Option<Timestamp> {
+    entries.into_iter().map(|entry| entry.time).max()
 }
 
 /// The lines of a file, each ended by a line feed.

@@ -12,5 +12,5 @@ mod report;
 mod run;
 
 pub use finding::{Finding, FindingKind};
-pub use report::{Counts, KeptMatch, Report, Signer, Trust};
+pub use report::{Completeness, Counts, KeptMatch, LogCompleteness, Report, Signer, Trust};
 pub use run::{Options, verify, verify_files};

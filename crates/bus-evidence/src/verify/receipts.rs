@@ -37,13 +37,20 @@ pub(super) fn read(envelope: &MessageEnvelope) -> Result<Said, (FindingKind, Str
     Ok(Said::Task(receipt.task_id))
 }
 
-/// Checks that every receipt has its task and no task has two, and counts the tasks that have
-/// neither a receipt nor a dead letter.
+/// How the tasks of a bundle ended.
+pub(super) struct Ends {
+    /// Tasks with neither a receipt nor a dead letter.
+    pub(super) open: u64,
+    /// Tasks with both.
+    pub(super) twice: u64,
+}
+
+/// Checks that every receipt has its task and no task has two, and counts how the tasks ended.
 pub(super) fn check(
     tasks: &[Entry],
     receipts: &[Entry],
     dead_letters: &[Entry],
-) -> Result<u64, Finding> {
+) -> Result<Ends, Finding> {
     let file = entries_file(Log::Receipts.name());
     let ids: HashMap<EventHash, &str> =
         tasks.iter().map(|task| (task.leaf, task.id.as_str())).collect();
@@ -73,6 +80,13 @@ pub(super) fn check(
     }
     let given_up: HashSet<EventHash> =
         dead_letters.iter().filter_map(|letter| letter.cause).collect();
-    let open = |task: &&Entry| !answered.contains_key(&task.leaf) && !given_up.contains(&task.leaf);
-    Ok(tasks.iter().filter(open).count() as u64)
+    let mut ends = Ends { open: 0, twice: 0 };
+    for task in tasks {
+        match (answered.contains_key(&task.leaf), given_up.contains(&task.leaf)) {
+            (false, false) => ends.open += 1,
+            (true, true) => ends.twice += 1,
+            _ => {}
+        }
+    }
+    Ok(ends)
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::log::NAMES;
+use crate::log::{CERTIFICATES, Log, Place};
 
 /// What a bundle holds in which nothing is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,10 +21,15 @@ pub struct Report {
     pub chains: u64,
     /// How many tasks have neither a receipt nor a dead letter in the bundle.
     pub tasks_open: u64,
+    /// How many tasks have both a receipt and a dead letter: legal where a task is delivered at
+    /// least once, and yet somebody should look.
+    pub tasks_twice: u64,
     /// Who signed envelopes, by name.
     pub signers: Vec<Signer>,
     /// The kept checkpoints that the bundle agrees with.
     pub kept: Vec<KeptMatch>,
+    /// How much of each log the kept checkpoints show to be there, in the order of the logs.
+    pub logs: Vec<LogCompleteness>,
 }
 
 /// On whose word the identities in a bundle rest.
@@ -74,6 +79,33 @@ pub struct KeptMatch {
     pub entries_now: u64,
 }
 
+/// How much of one log the kept checkpoints show to be there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LogCompleteness {
+    /// The log's name.
+    pub log: String,
+    /// How much of it.
+    #[serde(flatten)]
+    pub completeness: Completeness,
+}
+
+/// Whether entries may be missing at the end of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "completeness", rename_all = "kebab-case")]
+pub enum Completeness {
+    /// No checkpoint of the log was kept.
+    Unknown,
+    /// Nothing is missing up to the last entry of a kept checkpoint; what came later is unknown.
+    UpTo {
+        /// How many entries the largest kept checkpoint covers.
+        entries: u64,
+        /// How many entries the log has; more than `entries`.
+        entries_now: u64,
+    },
+    /// A kept checkpoint covers every entry of the log.
+    Complete,
+}
+
 impl Report {
     /// The verdict in words: `verified`, or `consistent, signer unknown` when no trusted account
     /// was given.
@@ -85,21 +117,69 @@ impl Report {
         }
     }
 
-    /// Whether a tail may be missing, in words: each kept checkpoint speaks for its own log only.
+    /// Whether a tail may be missing, in words: each kept checkpoint speaks for its own log only,
+    /// and only up to its own number of entries.
     #[must_use]
     pub fn completeness(&self) -> String {
-        let kept = |log: &str| {
-            let is_of = |kept: &KeptMatch| kept.origin.rsplit('/').next() == Some(log);
-            self.kept.iter().any(is_of)
-        };
-        let (complete, unknown): (Vec<&str>, Vec<&str>) = NAMES.iter().partition(|log| kept(log));
-        match (complete.is_empty(), unknown.is_empty()) {
-            (true, _) => "completeness unknown".into(),
-            (false, true) => "complete against the kept checkpoints".into(),
-            (false, false) => {
-                let (complete, unknown) = (complete.join(", "), unknown.join(", "));
-                format!("complete against the kept checkpoint: {complete}; unknown: {unknown}")
+        let (mut complete, mut part, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        for LogCompleteness { log, completeness } in &self.logs {
+            match completeness {
+                Completeness::Complete => complete.push(log.as_str()),
+                Completeness::UpTo { .. } => part.push(format!("{log} {completeness}")),
+                Completeness::Unknown => unknown.push(log.as_str()),
             }
+        }
+        if complete.is_empty() && part.is_empty() {
+            return "completeness unknown".into();
+        }
+        if part.is_empty() && unknown.is_empty() {
+            return "complete against the kept checkpoints".into();
+        }
+        let mut words = Vec::new();
+        if !complete.is_empty() {
+            words.push(format!("complete against the kept checkpoint: {}", complete.join(", ")));
+        }
+        words.append(&mut part);
+        if !unknown.is_empty() {
+            words.push(format!("unknown: {}", unknown.join(", ")));
+        }
+        words.join("; ")
+    }
+}
+
+impl Counts {
+    /// What `kept` shows of each log.
+    pub(super) fn completeness(&self, place: &Place, kept: &[KeptMatch]) -> Vec<LogCompleteness> {
+        let logs = [
+            (CERTIFICATES, self.certificates),
+            (Log::Tasks.name(), self.tasks),
+            (Log::Receipts.name(), self.receipts),
+            (Log::DeadLetters.name(), self.dead_letters),
+        ];
+        let shown = |(log, entries_now): (&str, u64)| {
+            let origin = place.origin(log);
+            let covered = kept.iter().filter(|kept| kept.origin == origin).map(|kept| kept.entries);
+            let completeness = match covered.max() {
+                None => Completeness::Unknown,
+                Some(entries) if entries < entries_now => {
+                    Completeness::UpTo { entries, entries_now }
+                }
+                Some(_) => Completeness::Complete,
+            };
+            LogCompleteness { log: log.to_owned(), completeness }
+        };
+        logs.into_iter().map(shown).collect()
+    }
+}
+
+impl std::fmt::Display for Completeness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("unknown"),
+            Self::UpTo { entries, entries_now } => {
+                write!(f, "complete up to entry {entries} of {entries_now}, unknown after")
+            }
+            Self::Complete => f.write_str("complete"),
         }
     }
 }
@@ -112,17 +192,22 @@ impl std::fmt::Display for Report {
             Trust::Given(account) => writeln!(f, "account {account} (given)")?,
             Trust::Claimed(account) => writeln!(f, "account {account} (claimed by the bundle)")?,
         }
-        let Counts { certificates, tasks, receipts, dead_letters } = self.counts;
         writeln!(
             f,
-            "{tasks} tasks ({} open), {receipts} receipts, {dead_letters} dead letters, \
-             {certificates} certificates, {} chains",
-            self.tasks_open, self.chains
+            "{} ({} open, {} with both receipt and dead letter), {}, {}, {}, {}",
+            counted(self.counts.tasks, "task"),
+            self.tasks_open,
+            self.tasks_twice,
+            counted(self.counts.receipts, "receipt"),
+            counted(self.counts.dead_letters, "dead letter"),
+            counted(self.counts.certificates, "certificate"),
+            counted(self.chains, "chain"),
         )?;
         writeln!(f, "recorded by {}", self.recorder)?;
         for signer in &self.signers {
             let roles = signer.roles.join(", ");
-            writeln!(f, "signed by {} ({roles}): {} entries", signer.agent, signer.envelopes)?;
+            let entries = counted(signer.envelopes, "envelope");
+            writeln!(f, "signed by {} ({roles}): {entries}", signer.agent)?;
         }
         for kept in &self.kept {
             let KeptMatch { origin, entries, entries_now } = kept;
@@ -130,4 +215,9 @@ impl std::fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+/// A number with its noun.
+fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, path::Path};
 use bus_crypto::PublicKey;
 
 use crate::{
-    log::{CERTIFICATES, Log, NAMES},
+    log::{CERTIFICATES, Log},
     verify::{
         Counts, Finding, Report, certificates::Authority, files::Files, heads::Heads, kept,
-        logs::Contents, receipts,
+        kept::Whole, logs, logs::Contents, receipts,
     },
 };
 
@@ -57,7 +57,11 @@ fn run(files: &Files<'_>, options: &Options) -> Result<Report, Finding> {
     let tasks = read(Log::Tasks)?;
     let receipts = read(Log::Receipts)?;
     let dead_letters = read(Log::DeadLetters)?;
-    let tasks_open = receipts::check(&tasks.entries, &receipts.entries, &dead_letters.entries)?;
+    let (tasks_of, receipts_of, letters_of) =
+        (&*tasks.entries, &*receipts.entries, &*dead_letters.entries);
+    let newest = logs::newest(tasks_of.iter().chain(receipts_of).chain(letters_of));
+    heads.check_validity(newest, &authority)?;
+    let ends = receipts::check(tasks_of, receipts_of, letters_of)?;
     let counts = Counts {
         certificates: certificates.size(),
         tasks: tasks.tree.size(),
@@ -65,11 +69,30 @@ fn run(files: &Files<'_>, options: &Options) -> Result<Report, Finding> {
         dead_letters: dead_letters.tree.size(),
     };
     let chains = tasks.chains + receipts.chains + dead_letters.chains;
-    let trees = [certificates, tasks.tree, receipts.tree, dead_letters.tree];
-    let trees: Vec<_> = NAMES.into_iter().zip(trees).collect();
-    let kept = kept::check(&options.kept, place, &authority, &trees)?;
+    let whole = |name, tree, entries| Whole { name, tree, entries };
+    let wholes = [
+        whole(CERTIFICATES, certificates, &[]),
+        whole(Log::Tasks.name(), tasks.tree, tasks_of),
+        whole(Log::Receipts.name(), receipts.tree, receipts_of),
+        whole(Log::DeadLetters.name(), dead_letters.tree, letters_of),
+    ];
+    let kept = kept::check(&options.kept, place, &authority, &wholes)?;
+    let logs = counts.completeness(place, &kept);
     let recorder = heads.recorder();
     let (trust, signers) = authority.into_parts();
     let (workspace, session) = (place.workspace.to_string(), place.session.to_string());
-    Ok(Report { workspace, session, trust, recorder, counts, chains, tasks_open, signers, kept })
+    let (tasks_open, tasks_twice) = (ends.open, ends.twice);
+    Ok(Report {
+        workspace,
+        session,
+        trust,
+        recorder,
+        counts,
+        chains,
+        tasks_open,
+        tasks_twice,
+        signers,
+        kept,
+        logs,
+    })
 }

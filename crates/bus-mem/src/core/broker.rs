@@ -142,6 +142,15 @@ impl Broker {
         Ok(self.streams.get(stream.0).and_then(|stream| stream.last(subject)))
     }
 
+    /// The message at position `seq` of the stream `name`.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such stream.
+    pub fn read_one(&self, name: &StreamName, seq: Seq) -> Result<Option<Arc<Stored>>> {
+        let stream = self.find(name, "read")?;
+        Ok(self.streams.get(stream.0).and_then(|stream| stream.read_one(seq)))
+    }
+
     /// Joins a consumer, creating it when it does not exist yet. A new one starts with the oldest
     /// message that is stored.
     ///

@@ -88,6 +88,11 @@ impl Stream {
         self.log.get(self.subjects.last(subject)).cloned()
     }
 
+    /// The message at position `seq`.
+    pub(crate) fn read_one(&self, seq: Seq) -> Option<Arc<Stored>> {
+        self.log.get(seq.0).cloned()
+    }
+
     /// Joins or creates a consumer; returns its index and its number, `number` for a new one. A
     /// new one gets everything that is stored and matches.
     pub(crate) fn consume(

@@ -161,6 +161,15 @@ impl Bus for Broken {
         })
     }
 
+    fn read(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<Option<Stored>>> {
+        Box::pin(async move {
+            match self.answer(self.inner.read(stream, seq)).await? {
+                None if self.has(Fault::SeesGhosts) => Ok(Some(stored(frame_named("ghost")?))),
+                read => Ok(read),
+            }
+        })
+    }
+
     fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>> {
         Box::pin(async move {
             let deliveries = self.answer(self.inner.consume(consumer)).await?;

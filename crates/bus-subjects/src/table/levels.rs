@@ -57,10 +57,27 @@ pub(super) fn mix(value: u64, by: u64) -> u64 {
 }
 
 fn cut(text: &[u8]) -> (&[u8], Option<&[u8]>) {
-    match text.iter().position(|byte| *byte == b'.') {
+    match dot_at(text) {
         Some(dot) => (text.get(..dot).unwrap_or(text), text.get(dot + 1..)),
         None => (text, None),
     }
+}
+
+/// Where the first dot is, looked for in eight bytes at a time.
+fn dot_at(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let mut rest = text;
+    while let Some((word, after)) = rest.split_first_chunk::<8>() {
+        // Zero where the dots are; the borrow of one only marks bytes behind it.
+        let zeros = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'.'));
+        let found = zeros.wrapping_sub(ONES) & !zeros & (ONES << 7);
+        if found != 0 {
+            return Some(text.len() - rest.len() + (found.trailing_zeros() / 8) as usize);
+        }
+        rest = after;
+    }
+    let at = text.len() - rest.len();
+    rest.iter().position(|byte| *byte == b'.').map(|more| at + more)
 }
 
 fn all_levels(text: &str, seed: u64) -> Vec<Level> {

@@ -154,3 +154,17 @@ fn filter(text: &str) -> Filter {
 fn subject(text: &str) -> Subject {
     Subject::parse(text).unwrap()
 }
+
+#[test]
+fn levels_of_every_length_are_cut_at_their_dots() {
+    for length in 1..40 {
+        let text = format!("{0}.b.{0}", "-/".repeat(length).get(..length).unwrap());
+        let mut table = SubjectTable::new();
+        table.insert(Filter::parse("*.b.*").unwrap(), 1);
+        table.insert(Filter::parse(&text).unwrap(), 2);
+        let mut found: Vec<u8> =
+            table.matches(&Subject::parse(&text).unwrap()).into_iter().copied().collect();
+        found.sort_unstable();
+        assert_eq!(found, [1, 2], "{text}");
+    }
+}

@@ -1,0 +1,173 @@
+//! How a message is made ready: stamp, seal, hash, sign, encode, each binding what came before.
+
+use bus_crypto::Entropy;
+use bus_envelope::{
+    ChainHead, ChainScope, Draft, EventHash, MessageEnvelope, Seal, Signature, Stamp, Timestamp,
+    TraceContext, WireForm, wire,
+};
+use bus_subjects::{Address, Plane, Subject};
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::{Endpoint, Sent};
+use crate::{Clock, Error, ErrorKind, Frame, FrameId, Receipt, Result};
+
+/// A message ready to be stored: the same bytes go out again when the outcome is unknown.
+#[derive(Clone)]
+pub(super) struct Prepared {
+    pub(super) draft: Draft,
+    pub(super) frame: Frame,
+    pub(super) hash: EventHash,
+    pub(super) head: ChainHead,
+}
+
+/// How a message is made ready.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    pub(super) wire: WireForm,
+    pub(super) signed: bool,
+}
+
+impl Endpoint {
+    pub(super) fn form(&self, signed: bool) -> Form {
+        Form { wire: self.0.parts.wire, signed }
+    }
+
+    /// Stamp, seal, hash, sign, encode: in this order, because each binds what came before.
+    pub(super) fn prepare(
+        &self,
+        draft: &Draft,
+        id: Option<&str>,
+        head: &ChainHead,
+        form: Form,
+    ) -> Result<Prepared> {
+        let mut envelope = self.stamp(draft, id, head)?;
+        self.seal(&mut envelope)?;
+        let hash = envelope.compute_hash();
+        if form.signed {
+            let key = self.identity().key();
+            let signer = key.public().text();
+            // The signer's name is bound too, so it stands there before the bytes do.
+            envelope.signature = Some(Signature { signer, bytes: [0; 64] });
+            let bytes = key.sign(&envelope.signature_input(&hash));
+            if let Some(signature) = envelope.signature.as_mut() {
+                signature.bytes = bytes;
+            }
+        }
+        let (headers, body) = wire::encode(form.wire, &envelope);
+        let id = FrameId::parse(&envelope.id)?;
+        let frame = Frame { subject: envelope.subject.clone(), id, reply: None, headers, body };
+        frame.check_size("send")?;
+        let head = ChainHead { seq: head.next_seq(), hash };
+        Ok(Prepared { draft: draft.clone(), frame, hash, head })
+    }
+
+    fn stamp(&self, draft: &Draft, id: Option<&str>, head: &ChainHead) -> Result<MessageEnvelope> {
+        let Random { trace_id, span_id, id: id_bytes } = Random::draw(self.entropy())?;
+        let time = self.clock().now();
+        let mut draft = draft.clone();
+        if draft.session.is_none() {
+            draft.session = self.session().cloned();
+        }
+        let trace = match &draft.trace {
+            Some(parent) => parent.child_span(span_id),
+            None => TraceContext::new(trace_id, span_id, SAMPLED).map_err(|error| {
+                Error::new(ErrorKind::Unavailable, "stamp", "the random source gave zeros")
+                    .because(error)
+            })?,
+        };
+        let certificate = self.identity().certificate();
+        let stamp = Stamp {
+            id: id.map_or_else(|| uuid_of(time, id_bytes).to_string(), str::to_owned),
+            time,
+            trace,
+            workspace: certificate.workspace.clone(),
+            agent: certificate.agent.clone(),
+            incarnation: self.0.incarnation,
+            head: *head,
+        };
+        Ok(draft.stamp(stamp)?)
+    }
+
+    fn seal(&self, envelope: &mut MessageEnvelope) -> Result<()> {
+        let key = &self.0.seal_key;
+        let mut seal = Seal {
+            key_id: key.key_id().to_owned(),
+            algorithm: key.algorithm().name().to_owned(),
+            nonce: [0; 12],
+        };
+        envelope.seal = Some(seal.clone());
+        let aad = envelope.aad();
+        let mut data = Vec::with_capacity(envelope.payload.len() + 16);
+        data.extend_from_slice(&envelope.payload);
+        seal.nonce = key.seal_in_place(self.entropy(), &aad, &mut data)?;
+        envelope.seal = Some(seal);
+        envelope.payload = Bytes::from(data);
+        Ok(())
+    }
+
+    /// Where a chain on `subject` begins: a whole chain of all writers on evidence subjects, one
+    /// of this incarnation elsewhere.
+    pub(super) fn genesis(&self, subject: &Subject) -> ChainHead {
+        let certificate = self.identity().certificate();
+        ChainHead::genesis(&ChainScope::Incarnation {
+            workspace: certificate.workspace.clone(),
+            agent: certificate.agent.clone(),
+            incarnation: self.0.incarnation,
+            subject: subject.clone(),
+        })
+    }
+
+    pub(super) fn subject_genesis(&self, subject: &Subject) -> ChainHead {
+        let workspace = self.workspace().clone();
+        ChainHead::genesis(&ChainScope::Subject { workspace, subject: subject.clone() })
+    }
+}
+
+impl Prepared {
+    pub(super) fn sent(self, receipt: Receipt) -> Sent {
+        Sent { id: self.frame.id.to_string(), hash: self.hash, receipt, frame: self.frame }
+    }
+}
+
+/// The randomness of one envelope, drawn at once.
+struct Random {
+    trace_id: [u8; 16],
+    span_id: [u8; 8],
+    id: [u8; 10],
+}
+
+impl Random {
+    fn draw(entropy: &dyn Entropy) -> Result<Self> {
+        let mut bytes = [0; 34];
+        entropy.fill(&mut bytes)?;
+        let (trace_id, rest) = bytes.split_at(16);
+        let (span_id, id) = rest.split_at(8);
+        let mut random = Self { trace_id: [0; 16], span_id: [0; 8], id: [0; 10] };
+        random.trace_id.copy_from_slice(trace_id);
+        random.span_id.copy_from_slice(span_id);
+        random.id.copy_from_slice(id);
+        Ok(random)
+    }
+}
+
+/// Whether messages on `subject` have to be signed: all but live events, which are many and are
+/// vouched for by their seal.
+pub(super) fn must_be_signed(subject: &Subject) -> bool {
+    !Address::parse(subject).is_ok_and(|address| address.plane() == Plane::Ephemeral)
+}
+
+/// A new UUIDv7 of the time and randomness given.
+pub(super) fn new_uuid(clock: &dyn Clock, entropy: &dyn Entropy) -> Result<Uuid> {
+    let mut random = [0; 10];
+    entropy.fill(&mut random)?;
+    Ok(uuid_of(clock.now(), random))
+}
+
+fn uuid_of(time: Timestamp, random: [u8; 10]) -> Uuid {
+    let ms = u64::try_from(time.unix_ns().div_euclid(1_000_000)).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid()
+}
+
+/// The flags of a trace that begins here: sampled.
+const SAMPLED: u8 = 1;
