@@ -134,6 +134,9 @@ def seals_out(case):
 
 
 def receipts_out(case):
+    if case["do"] == "id":
+        task = envelope.decode_json(case["task"].encode())
+        return records.receipt_id(envelope.leaf(task).hex())
     if case["do"] == "write":
         return records.receipt_json(records.read_receipt(json.dumps(case["receipt"]).encode())
                                     ).decode()
