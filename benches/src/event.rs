@@ -5,7 +5,8 @@ use bus_crypto::{
     FreshNonce, Keyring, NkeyKind, SealKey, SigningKey, SystemEntropy, WorkspaceSecret,
 };
 use bus_envelope::{
-    ChainHead, ChainScope, Draft, MessageEnvelope, Seal, Signature, Stamp, Timestamp, TraceContext,
+    ChainHead, ChainScope, Draft, EventHash, MessageEnvelope, Seal, SealRef, Signature, Stamp,
+    Timestamp, TraceContext, wire,
 };
 use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
 use bytes::Bytes;
@@ -100,6 +101,24 @@ impl Sender {
         }
         envelope.payload = Bytes::from(data);
         Ok(())
+    }
+
+    /// Seals into the compact form and gives the leaf.
+    pub(crate) fn seal_into(
+        &self,
+        envelope: &MessageEnvelope,
+        nonce: FreshNonce,
+        bytes: &mut Vec<u8>,
+    ) -> Result<EventHash> {
+        let seal = SealRef {
+            key_id: self.seal_key.key_id(),
+            algorithm: self.seal_key.algorithm().name(),
+            nonce: *nonce.as_bytes(),
+        };
+        let leaf = wire::compact::seal_into(envelope, seal, bytes, |aad, data| {
+            self.seal_key.seal_detached(nonce, aad, data)
+        })?;
+        Ok(leaf)
     }
 
     pub(crate) fn sign(&self, envelope: &mut MessageEnvelope) {

@@ -79,7 +79,7 @@ fn seed() -> u64 {
 }
 
 fn rounds() -> u64 {
-    number("VAKBUS_FUZZ_ROUNDS", 3_000)
+    number("VAKBUS_FUZZ_ROUNDS", 8_000)
 }
 
 fn number(variable: &str, default: u64) -> u64 {

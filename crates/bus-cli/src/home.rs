@@ -238,3 +238,34 @@ fn open_private(path: &Path) -> Result<File, CliError> {
 fn failed(verb: &str, path: &Path, error: &io::Error) -> CliError {
     CliError::new(Exit::Failed, format!("cannot {verb} {}: {error}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home() -> (tempfile::TempDir, Home) {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::locate(Some(&dir.path().join("data"))).unwrap();
+        home.create().unwrap();
+        (dir, home)
+    }
+
+    #[test]
+    fn a_secret_is_read_into_one_place_that_never_moves() {
+        let (_dir, home) = home();
+        home.write_new("secret", "text").unwrap();
+        let read = home.read("secret").unwrap();
+        assert_eq!(read.as_str(), "text");
+        assert!(read.capacity() > FILE_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_new_file_never_takes_the_place_of_another() {
+        let (_dir, home) = home();
+        home.write_new("a", "first").unwrap();
+        let error = home.write_new("a", "second").unwrap_err();
+        assert_eq!(error.code(), Exit::Usage);
+        assert_eq!(home.read("a").unwrap().as_str(), "first");
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+}

@@ -15,11 +15,18 @@ mod summary;
 
 use std::{sync::Arc, time::Duration};
 
-use bus_core::Stop;
-use tokio::task::JoinSet;
+use bus_core::{Stop, Worker};
+use bus_runner::CommandAgent;
+use tokio::task::{JoinHandle, JoinSet};
 
 use self::{
-    fleet::Fleet, ledger::Ledger, observer::Seen, plan::Plan, progress::Progress, signals::Signals,
+    feeder::Fed,
+    fleet::Fleet,
+    ledger::Ledger,
+    observer::Seen,
+    plan::Plan,
+    progress::Progress,
+    signals::{Asked, Signals},
     summary::Summary,
 };
 use crate::{
@@ -41,44 +48,70 @@ pub(crate) fn run(args: SwarmArgs, global: &Global) -> Result<Exit, CliError> {
         .enable_all()
         .build()
         .map_err(|error| CliError::new(Exit::Failed, format!("cannot start: {error}")))?;
-    let summary = runtime.block_on(drive(plan, &workspace, global))?;
-    summary.print(global.json)?;
-    Ok(summary.exit())
+    let exit = runtime.block_on(async {
+        let mut signals = Signals::new();
+        let summary = drive(plan, &workspace, global, &mut signals).await?;
+        summary.print(global.json, signals.patience()).await?;
+        Ok(summary.exit())
+    });
+    // Whoever still writes to a reader that does not read is left behind.
+    runtime.shutdown_background();
+    exit
 }
 
 /// The whole run on one engine: fleet up, tasks in, results out, evidence, fleet down.
-async fn drive(plan: Plan, workspace: &Workspace, global: &Global) -> Result<Summary, CliError> {
-    let mut signals = Signals::new();
+async fn drive(
+    plan: Plan,
+    workspace: &Workspace,
+    global: &Global,
+    signals: &mut Signals,
+) -> Result<Summary, CliError> {
     let plan = Arc::new(plan);
     let fleet = Fleet::start(workspace, &plan).await?;
     let began = fleet.clock.now();
     let ledger = Arc::new(Ledger::new(plan.tasks.len()));
     let stop = Stop::default();
-    let observer = tokio_spawn(observer::watch(fleet.hear().await?, plan.follow));
-    let progress = Progress::start(&ledger, plan.follow, global);
+    let feed = fleet.hear().await?;
+    let observer = tokio_spawn(observer::watch(feed, plan.follow, signals.hurry.clone()));
+    let progress = Progress::start(&ledger, fleet.backlog(), plan.follow, global);
     let mut workers = start_workers(&fleet, &plan, &ledger, &stop);
     let source = fleet.orchestrator.clone();
     let fed = feeder::feed(source, Arc::clone(&plan), Arc::clone(&ledger), stop.drain.clone());
     let feeder = tokio_spawn(fed);
 
-    wait(&ledger, &stop, &mut workers, (&mut signals, &progress)).await;
-    let fed = join(feeder).await?;
+    wait(&ledger, &stop, &mut workers, (signals, &progress)).await;
+    let fed = join(feeder, &ledger).await;
     progress.finish();
+    tracing::info!("the tasks are done");
     let seconds = fleet.clock.now().since(began).as_secs_f64();
+    let rest = finish((&fleet, &plan), &ledger, (fed, observer), seconds);
+    Ok(signals.during(rest).await)
+}
 
-    let stored = evidence::read(&fleet).await?;
+/// What comes after the tasks. Whatever goes wrong here is a trouble: the summary is told.
+async fn finish(
+    (fleet, plan): (&Fleet, &Plan),
+    ledger: &Ledger,
+    (fed, observer): (Fed, JoinHandle<Seen>),
+    seconds: f64,
+) -> Summary {
+    let _known = fleet.backlog().read().await;
+    let stored = evidence::read(fleet, ledger).await;
     // Nothing is published any more: what the observer still holds is all there is.
-    fleet.engine.close().await?;
-    let seen: Seen = join(observer).await?;
+    if let Err(error) = fleet.hush().await {
+        ledger.fail(format!("the live events did not end: {error}"));
+        observer.abort();
+    }
+    let seen = join(observer, ledger).await;
     let mut bundle = None;
     if let Some(dir) = &plan.evidence {
         // Without evidence the run is not what was asked for, but its summary is still true.
-        match evidence::write(dir, &fleet, &fed, &stored) {
+        match evidence::write(dir, fleet, &fed, &stored) {
             Ok(_report) => bundle = Some(dir.display().to_string()),
             Err(error) => ledger.fail(error.to_string()),
         }
     }
-    Ok(Summary::new((&fleet, &plan), &ledger, (&fed, &seen, &stored), bundle, seconds))
+    Summary::new((fleet, plan), ledger, (&fed, &seen, &stored), bundle, seconds)
 }
 
 fn start_workers(
@@ -89,15 +122,21 @@ fn start_workers(
 ) -> JoinSet<()> {
     let mut workers = JoinSet::new();
     for worker in fleet.workers(plan) {
-        let (ledger, stop, agent) = (Arc::clone(ledger), stop.clone(), fleet.agent(plan));
-        workers.spawn(async move {
-            let report = |event| ledger.note(event);
-            if let Err(error) = worker.run(&agent, &stop, report).await {
-                ledger.fail(format!("a worker ended: {error}"));
-            }
-        });
+        let agent = fleet.agent(plan);
+        workers.spawn(work(worker, agent, Arc::clone(ledger), stop.clone()));
     }
     workers
+}
+
+/// One worker until it is told to stop. One that ends before may hold a task whose lease lasts: the
+/// run is drained then, because nobody else would get that task for a long time.
+async fn work(worker: Worker, agent: CommandAgent, ledger: Arc<Ledger>, stop: Stop) {
+    match worker.run(&agent, &stop, |event| ledger.note(event)).await {
+        Ok(()) if stop.drain.is_cancelled() => return,
+        Ok(()) => ledger.fail("a worker ended before the tasks were done".to_owned()),
+        Err(error) => ledger.fail(format!("a worker ended: {error}")),
+    }
+    stop.drain.cancel();
 }
 
 /// Waits until every task is settled, the user says stop, or no worker is left.
@@ -111,23 +150,28 @@ async fn wait(
         tokio::select! {
             biased;
             () = ledger.settled(), if !stop.drain.is_cancelled() => stop.drain.cancel(),
-            () = signals.next() => {
-                if stop.drain.is_cancelled() {
-                    progress.say("stopping now: running commands are killed");
-                    stop.now.cancel();
-                } else {
+            asked = signals.next(|| ledger.is_settled()) => match asked {
+                Asked::Nothing => {}
+                Asked::Drain => {
                     ledger.interrupt();
                     stop.drain.cancel();
-                    progress.say("finishing what runs; Ctrl-C again stops now");
+                    progress.say("finishing what runs; Ctrl-C again stops now").await;
                 }
-            }
+                Asked::StopNow => {
+                    stop.now.cancel();
+                    progress.say("stopping now: running commands are killed").await;
+                }
+            },
             ended = workers.join_next() => match ended {
                 None => {
                     stop.drain.cancel();
                     return;
                 }
                 Some(Ok(())) => {}
-                Some(Err(error)) => ledger.fail(format!("a worker broke: {error}")),
+                Some(Err(error)) => {
+                    ledger.fail(format!("a worker broke: {error}"));
+                    stop.drain.cancel();
+                }
             },
         }
     }
@@ -136,13 +180,20 @@ async fn wait(
 #[expect(clippy::disallowed_methods, reason = "the command line is one of the places that spawn")]
 fn tokio_spawn<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
-) -> tokio::task::JoinHandle<T> {
+) -> JoinHandle<T> {
     tokio::spawn(future)
 }
 
-async fn join<T>(task: tokio::task::JoinHandle<T>) -> Result<T, CliError> {
-    task.await.map_err(|error| CliError::new(Exit::Failed, format!("a task broke: {error}")))
+/// The result of a task; one that broke is a trouble and has none.
+async fn join<T: Default>(task: JoinHandle<T>, ledger: &Ledger) -> T {
+    task.await.unwrap_or_else(|error| {
+        ledger.fail(format!("a part of the run broke: {error}"));
+        T::default()
+    })
 }
 
 /// How long certificates of a swarm's agents are valid: longer than any run.
 const VALID_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+
+#[cfg(test)]
+mod tests;

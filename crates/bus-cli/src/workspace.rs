@@ -8,9 +8,7 @@ use std::{
 };
 
 use bus_core::{Certificate, Clock, Identity, Issue, SystemClock};
-use bus_crypto::{
-    Keyring, NkeyKind, PublicKey, SigningKey, SystemEntropy, WorkspaceSecret, creds,
-};
+use bus_crypto::{Keyring, NkeyKind, PublicKey, SigningKey, SystemEntropy, WorkspaceSecret, creds};
 use bus_subjects::{AgentId, Role, WorkspaceId};
 use zeroize::Zeroizing;
 

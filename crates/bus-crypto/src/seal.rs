@@ -157,6 +157,28 @@ impl SealKey {
         Ok(nonce)
     }
 
+    /// Seals as [`seal_fresh`](Self::seal_fresh) does, for data that lies among other data: gives
+    /// the tag, which belongs behind it, instead of appending it.
+    ///
+    /// # Errors
+    /// As [`seal_fresh`](Self::seal_fresh).
+    pub fn seal_detached(
+        &self,
+        nonce: FreshNonce,
+        aad: &[u8],
+        data: &mut [u8],
+    ) -> Result<[u8; TAG_BYTES], CryptoError> {
+        self.check_not_withdrawn()?;
+        self.count()?;
+        let FreshNonce(nonce) = nonce;
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let tag = self
+            .key
+            .seal_in_place_separate_tag(nonce, Aad::from(aad), data)
+            .map_err(|_| CryptoError::DataTooLong)?;
+        tag.as_ref().try_into().map_err(|_| CryptoError::DataTooLong)
+    }
+
     fn check_not_withdrawn(&self) -> Result<(), CryptoError> {
         if self.withdrawn.load(Ordering::Acquire) {
             return Err(CryptoError::WithdrawnKey { key_id: self.key_id.to_string() });
@@ -227,6 +249,12 @@ impl FreshNonce {
             together.split_first_chunk::<NONCE_BYTES>().ok_or(CryptoError::Entropy)?;
         beside.copy_from_slice(rest);
         Ok(Self(*nonce))
+    }
+
+    /// The nonce, to be written down for the receivers; it cannot be sealed with again.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; NONCE_BYTES] {
+        &self.0
     }
 }
 

@@ -78,9 +78,10 @@ impl ChainScope {
     /// place.
     #[must_use]
     pub fn genesis(&self) -> EventHash {
+        let mut bytes = Vec::new();
         match self {
             Self::Incarnation { workspace, agent, incarnation, subject } => {
-                let mut parts = Parts::new("vak-bus/genesis/incarnation/v1");
+                let mut parts = Parts::new("vak-bus/genesis/incarnation/v1", &mut bytes);
                 parts
                     .add(workspace.as_str().as_bytes())
                     .add(agent.as_str().as_bytes())
@@ -89,7 +90,7 @@ impl ChainScope {
                 parts.finish()
             }
             Self::Subject { workspace, subject } => {
-                let mut parts = Parts::new("vak-bus/genesis/subject/v1");
+                let mut parts = Parts::new("vak-bus/genesis/subject/v1", &mut bytes);
                 parts.add(workspace.as_str().as_bytes()).add(subject.as_str().as_bytes());
                 parts.finish()
             }

@@ -8,7 +8,8 @@ use data_encoding::HEXLOWER;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-use crate::hash::Parts;
+use crate::hash::{Parts, hash_both};
+use crate::timestamp::CanonicalTime;
 use crate::wire::decimal;
 use crate::{EnvelopeError, EventHash, Timestamp, TraceContext, rules};
 use bus_subjects::{AgentId, SessionId, Subject, WorkspaceId};
@@ -78,6 +79,17 @@ pub struct Seal {
     pub nonce: [u8; 12],
 }
 
+/// A [`Seal`] whose texts are where they were: at the key, when a seal is being made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SealRef<'a> {
+    /// As [`Seal::key_id`].
+    pub key_id: &'a str,
+    /// As [`Seal::algorithm`].
+    pub algorithm: &'a str,
+    /// The nonce of this one seal.
+    pub nonce: [u8; 12],
+}
+
 /// A signature over [`MessageEnvelope::signature_input`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Signature {
@@ -141,18 +153,7 @@ impl MessageEnvelope {
     /// A payload hash that came from elsewhere must not be given here: it would vouch for itself.
     #[must_use]
     pub fn compute_hash_with(&self, payload_hash: &EventHash) -> EventHash {
-        let mut leaf = Parts::new("vak-bus/leaf/v1");
-        leaf.add(Self::SPEC_VERSION.as_bytes())
-            .add(self.id.as_bytes())
-            .add(self.source.as_bytes())
-            .add(self.event_type.as_bytes())
-            .add(self.time.canonical().as_str().as_bytes())
-            .add(self.lineage.workspace.as_str().as_bytes())
-            .add(self.lineage.agent.as_str().as_bytes())
-            .add(&self.lineage.seq_num.to_be_bytes())
-            .add(self.lineage.prev_event_hash.as_bytes())
-            .add(payload_hash.as_bytes());
-        leaf.finish()
+        self.leaf(&self.time.canonical(), payload_hash, &mut Vec::new())
     }
 
     /// Whether `current` is the direct successor of `prev`: the sequence goes up by one, and the
@@ -173,37 +174,27 @@ impl MessageEnvelope {
     /// not part of this.
     #[must_use]
     pub fn aad(&self) -> Vec<u8> {
-        let lineage = &self.lineage;
-        let mut list = Parts::new("vak-bus/aad/v1");
-        list.add(Self::VAK_VERSION.as_bytes())
-            .add(self.id.as_bytes())
-            .add(self.event_type.as_bytes())
-            .add(lineage.workspace.as_str().as_bytes())
-            .add(&lineage.seq_num.to_be_bytes())
-            .add(self.subject.as_str().as_bytes())
-            .add(self.source.as_bytes())
-            .add(lineage.agent.as_str().as_bytes())
-            .add(self.time.canonical().as_str().as_bytes())
-            .add_optional(self.content_type.as_deref().map(str::as_bytes))
-            .add_optional(self.seal.as_ref().map(|seal| seal.key_id.as_bytes()))
-            .add_optional(self.seal.as_ref().map(|seal| seal.algorithm.as_bytes()))
-            .add(lineage.prev_event_hash.as_bytes())
-            .add_optional(lineage.cause.as_ref().map(EventHash::as_ref))
-            .add_optional(lineage.session.as_ref().map(|id| id.as_str().as_bytes()))
-            .add(lineage.incarnation.as_bytes())
-            .add(self.trace.trace_id());
-        self.add_extensions(&mut list);
-        let mut aad = Vec::with_capacity(self.id.len() + self.event_type.len() + 160);
-        for part in [&self.id, &self.event_type, lineage.workspace.as_str()] {
-            aad.extend_from_slice(part.as_bytes());
-            aad.push(b':');
-        }
-        aad.extend_from_slice(decimal(lineage.seq_num, &mut [0; 20]).as_bytes());
-        aad.push(b':');
-        let mut hex = [0; 64];
-        HEXLOWER.encode_mut(list.finish().as_bytes(), &mut hex);
-        aad.extend_from_slice(&hex);
+        let mut aad = Vec::new();
+        self.aad_into(&mut aad);
         aad
+    }
+
+    /// Appends to `aad` what [`aad`](Self::aad) gives: a buffer that is kept costs no allocation.
+    pub fn aad_into(&self, aad: &mut Vec<u8>) {
+        self.put_aad(self.seal.as_ref().map(Seal::by_ref), &self.time.canonical(), aad);
+    }
+
+    /// Appends to `aad` what [`aad`](Self::aad) gives, and answers with the leaf of
+    /// [`compute_hash`](Self::compute_hash): what a receiver needs, in less time than both take.
+    #[must_use]
+    pub fn leaf_and_aad(&self, aad: &mut Vec<u8>) -> EventHash {
+        let time = self.time.canonical();
+        let bound = self.bound(self.seal.as_ref().map(Seal::by_ref), &time, aad);
+        let (payload_hash, bound_hash) = hash_both(&self.payload, bound.as_bytes());
+        drop(bound);
+        let leaf = self.leaf(&time, &payload_hash, aad);
+        self.put_aad_of(&bound_hash, aad);
+        leaf
     }
 
     /// The bytes that the signer signs (D6): a domain tag, the leaf, and the hash of all attributes
@@ -224,7 +215,8 @@ impl MessageEnvelope {
 
     fn sign_as(&self, leaf: &EventHash, signer: Option<&str>) -> Vec<u8> {
         let (lineage, seal) = (&self.lineage, self.seal.as_ref());
-        let mut rest = Parts::new("vak-bus/attributes/v1");
+        let mut bytes = Vec::new();
+        let mut rest = Parts::new("vak-bus/attributes/v1", &mut bytes);
         rest.add(Self::VAK_VERSION.as_bytes())
             .add(self.subject.as_str().as_bytes())
             .add_optional(self.content_type.as_deref().map(str::as_bytes))
@@ -240,10 +232,92 @@ impl MessageEnvelope {
         [SIGNATURE_TAG, leaf.as_bytes(), rest.finish().as_bytes()].concat()
     }
 
-    fn add_extensions(&self, list: &mut Parts) {
+    /// The leaf, for which a list is gathered behind what is in `bytes`.
+    pub(crate) fn leaf(
+        &self,
+        time: &CanonicalTime,
+        payload_hash: &EventHash,
+        bytes: &mut Vec<u8>,
+    ) -> EventHash {
+        let mut leaf = Parts::new("vak-bus/leaf/v1", bytes);
+        leaf.add(Self::SPEC_VERSION.as_bytes())
+            .add(self.id.as_bytes())
+            .add(self.source.as_bytes())
+            .add(self.event_type.as_bytes())
+            .add(time.as_bytes())
+            .add(self.lineage.workspace.as_str().as_bytes())
+            .add(self.lineage.agent.as_str().as_bytes())
+            .add(&self.lineage.seq_num.to_be_bytes())
+            .add(self.lineage.prev_event_hash.as_bytes())
+            .add(payload_hash.as_bytes());
+        leaf.finish()
+    }
+
+    /// Appends the additional data of a seal with the names of `seal`.
+    pub(crate) fn put_aad(
+        &self,
+        seal: Option<SealRef<'_>>,
+        time: &CanonicalTime,
+        aad: &mut Vec<u8>,
+    ) {
+        let bound_hash = self.bound(seal, time, aad).finish();
+        self.put_aad_of(&bound_hash, aad);
+    }
+
+    /// Every attribute that a receiver acts on.
+    fn bound<'a>(
+        &self,
+        seal: Option<SealRef<'_>>,
+        time: &CanonicalTime,
+        bytes: &'a mut Vec<u8>,
+    ) -> Parts<'a> {
+        let lineage = &self.lineage;
+        let mut list = Parts::new("vak-bus/aad/v1", bytes);
+        list.add(Self::VAK_VERSION.as_bytes())
+            .add(self.id.as_bytes())
+            .add(self.event_type.as_bytes())
+            .add(lineage.workspace.as_str().as_bytes())
+            .add(&lineage.seq_num.to_be_bytes())
+            .add(self.subject.as_str().as_bytes())
+            .add(self.source.as_bytes())
+            .add(lineage.agent.as_str().as_bytes())
+            .add(time.as_bytes())
+            .add_optional(self.content_type.as_deref().map(str::as_bytes))
+            .add_optional(seal.map(|seal| seal.key_id.as_bytes()))
+            .add_optional(seal.map(|seal| seal.algorithm.as_bytes()))
+            .add(lineage.prev_event_hash.as_bytes())
+            .add_optional(lineage.cause.as_ref().map(EventHash::as_ref))
+            .add_optional(lineage.session.as_ref().map(|id| id.as_str().as_bytes()))
+            .add(lineage.incarnation.as_bytes())
+            .add(self.trace.trace_id());
+        self.add_extensions(&mut list);
+        list
+    }
+
+    fn put_aad_of(&self, bound_hash: &EventHash, aad: &mut Vec<u8>) {
+        for part in [&self.id, &self.event_type, self.lineage.workspace.as_str()] {
+            aad.extend_from_slice(part.as_bytes());
+            aad.push(b':');
+        }
+        aad.extend_from_slice(decimal(self.lineage.seq_num, &mut [0; 20]).as_bytes());
+        aad.push(b':');
+        let mut hex = [0; 64];
+        HEXLOWER.encode_mut(bound_hash.as_bytes(), &mut hex);
+        aad.extend_from_slice(&hex);
+    }
+
+    fn add_extensions(&self, list: &mut Parts<'_>) {
         for (name, value) in &self.extensions {
             list.add(name.as_bytes()).add(value.as_bytes());
         }
+    }
+}
+
+impl Seal {
+    /// The same with its texts left where they are.
+    #[must_use]
+    pub fn by_ref(&self) -> SealRef<'_> {
+        SealRef { key_id: &self.key_id, algorithm: &self.algorithm, nonce: self.nonce }
     }
 }
 

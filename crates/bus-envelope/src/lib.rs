@@ -23,7 +23,7 @@ pub use chain::{ChainHead, ChainScope};
 pub use chain_set::{ChainLimits, ChainSet, ChainTotals};
 pub use cloud_event::{AttributeValue, CloudEvent, EventData};
 pub use draft::{Draft, Stamp};
-pub use envelope::{Lineage, MessageEnvelope, Seal, Signature};
+pub use envelope::{Lineage, MessageEnvelope, Seal, SealRef, Signature};
 pub use error::EnvelopeError;
 pub use hash::{EventHash, HashError};
 pub use headers::{HeaderError, Headers};

@@ -212,6 +212,11 @@ impl CanonicalTime {
     /// Length of every canonical time.
     pub(crate) const BYTES: usize = 30;
 
+    /// The text as bytes.
+    pub(crate) const fn as_bytes(&self) -> &[u8; Self::BYTES] {
+        &self.0
+    }
+
     /// The text.
     pub(crate) fn as_str(&self) -> &str {
         // Only ASCII is ever written into the array.

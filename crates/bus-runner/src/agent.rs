@@ -59,6 +59,7 @@ impl Handler for CommandAgent {
             }
         };
         let finished = job.endpoint.clock().now();
+        warn_about(&job.message.envelope.id, &report);
         match &report.exit {
             ExitKind::Exited { code: 0 } => {
                 self.record(&job, &report, started, finished).await?;
@@ -146,19 +147,32 @@ impl CommandAgent {
         let subject = Address::Receipt { workspace, session: self.session.clone() }.subject();
         let draft = about(job, &self.session, subject, RECEIPT_COMPLETED, receipt.to_json())
             .content_type(RECEIPT_CONTENT_TYPE)
-            .id(receipt_id(&envelope.id));
+            .id(receipt_id(&job.message.hash));
         let recorded = job.endpoint.record(draft).await;
         recorded.map_err(|error| failed(format!("the receipt was not stored: {error}")))
     }
 }
 
 /// The id of a task's receipt: one a task, however often it is tried.
-fn receipt_id(task_id: &str) -> String {
-    const TASK_ID_BYTES_MAX: usize = 100;
-    if task_id.len() <= TASK_ID_BYTES_MAX {
-        return format!("{task_id}.receipt");
+///
+/// Made from the task's leaf hash (`<64 hex digits>.receipt`), which binds workspace, session and
+/// sender: receipts of all workspaces and sessions lie in one stream, and a task id that is used
+/// again elsewhere must not make the engine take its receipt for a second copy of this one. A
+/// redriven task keeps its envelope, so it keeps its receipt.
+fn receipt_id(task: &EventHash) -> String {
+    format!("{task}.receipt")
+}
+
+/// Says what the receipt does not: that the output was cut, or that somebody was killed for it.
+fn warn_about(task: &str, report: &RunReport) {
+    if report.leftovers_killed {
+        tracing::warn!(task, "the command left processes that held its output open: killed");
     }
-    format!("{}.receipt", EventHash::of(task_id.as_bytes()))
+    // A run that was stopped is cut on purpose.
+    if !report.output_complete && report.exit != ExitKind::Killed {
+        let (stdout, stderr) = (report.stdout_bytes, report.stderr_bytes);
+        tracing::warn!(task, stdout, stderr, "the output was not read to its end");
+    }
 }
 
 /// A draft that the task led to: in its trace, with its hash as the cause.
@@ -195,5 +209,17 @@ fn reason(report: &RunReport, command: &CommandSpec) -> String {
     match tail.lines().map(str::trim).rfind(|line| !line.is_empty()) {
         Some(line) => format!("{how}: {}", line.chars().take(200).collect::<String>()),
         None => how,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_task_ids_of_two_tasks_have_two_receipts() {
+        let (one, other) = (EventHash::of(b"t-1 of one session"), EventHash::of(b"t-1 of another"));
+        assert_ne!(receipt_id(&one), receipt_id(&other));
+        assert_eq!(receipt_id(&one), format!("{one}.receipt"));
     }
 }

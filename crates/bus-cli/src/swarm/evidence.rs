@@ -2,16 +2,16 @@
 
 use std::{num::NonZeroUsize, path::Path};
 
-use bus_core::{Seq, planes};
+use bus_core::{Bus, Seq, planes};
 use bus_envelope::{ChainLimits, ChainScope, ChainSet, ChainTotals, MessageEnvelope, wire};
 use bus_evidence::{BundleWriter, Log, Options};
 use bus_subjects::StreamName;
 
-use super::{feeder::Fed, fleet::Fleet};
+use super::{feeder::Fed, fleet::Fleet, ledger::Ledger};
 use crate::error::{CliError, Exit};
 
 /// The receipts and dead letters of a run, as they are stored.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Stored {
     pub(super) receipts: Vec<MessageEnvelope>,
     pub(super) dead_letters: Vec<MessageEnvelope>,
@@ -24,18 +24,20 @@ const CHAINS_MAX: NonZeroUsize = NonZeroUsize::new(1 << 20).unwrap();
 /// How many events of each are remembered.
 const WINDOW: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
-/// Reads everything back and walks every chain.
-pub(super) async fn read(fleet: &Fleet) -> Result<Stored, CliError> {
+/// Reads everything back and walks every chain. What cannot be read is a trouble of the run; the
+/// rest is read all the same.
+pub(super) async fn read(fleet: &Fleet, ledger: &Ledger) -> Stored {
     let mut chains = ChainSet::new(ChainLimits { chains_max: CHAINS_MAX, window: WINDOW });
-    let receipts = read_stream(fleet, planes::receipts_stream()?).await?;
+    let engine = &*fleet.engine;
+    let receipts = read_stream(engine, planes::receipts_stream(), ledger).await;
     for envelope in &receipts {
         chains.feed(ChainScope::subject_of(envelope), envelope);
     }
-    let dead_letters = read_stream(fleet, planes::dead_letters_stream()?).await?;
+    let dead_letters = read_stream(engine, planes::dead_letters_stream(), ledger).await;
     for envelope in &dead_letters {
         chains.feed(ChainScope::incarnation_of(envelope), envelope);
     }
-    Ok(Stored { receipts, dead_letters, chains: chains.totals() })
+    Stored { receipts, dead_letters, chains: chains.totals() }
 }
 
 /// Writes the bundle and then verifies it as a stranger would.
@@ -79,13 +81,43 @@ pub(super) fn write(
     })
 }
 
-async fn read_stream(fleet: &Fleet, stream: StreamName) -> Result<Vec<MessageEnvelope>, CliError> {
-    let mut replay = fleet.engine.replay(stream, Seq(1)).await?;
+async fn read_stream<B: Bus + ?Sized>(
+    engine: &B,
+    stream: bus_core::Result<StreamName>,
+    ledger: &Ledger,
+) -> Vec<MessageEnvelope> {
     let mut envelopes = Vec::new();
+    let failed = |error: bus_core::Error| {
+        ledger.fail(format!("what is stored could not be read to its end: {error}"));
+    };
+    let replay = match stream {
+        Ok(stream) => engine.replay(stream, Seq(1)).await,
+        Err(error) => Err(error),
+    };
+    let mut replay = match replay {
+        Ok(replay) => replay,
+        Err(error) => {
+            failed(error);
+            return envelopes;
+        }
+    };
     while let Some(stored) = replay.next().await {
-        let frame = stored?.frame;
-        let envelope = wire::decode(&frame.headers, &frame.body).map_err(bus_core::Error::from)?;
-        envelopes.push(envelope);
+        let stored = match stored {
+            Ok(stored) => stored,
+            // Where it would go on is not known.
+            Err(error) => {
+                failed(error);
+                return envelopes;
+            }
+        };
+        let (subject, seq) = (&stored.frame.subject, stored.seq.0);
+        match wire::decode(&stored.frame.headers, &stored.frame.body) {
+            Ok(envelope) => envelopes.push(envelope),
+            Err(error) => ledger.fail(format!("{subject}: record {seq} is damaged: {error}")),
+        }
     }
-    Ok(envelopes)
+    envelopes
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,9 +26,11 @@ pub(super) async fn feed(
     drain: CancellationToken,
 ) -> Fed {
     let mut fed = Fed::default();
-    if let Err(error) = send_all(&orchestrator, &plan, &drain, &mut fed).await {
-        ledger.fail(format!("the tasks could not be sent: {error}"));
-        drain.cancel();
+    // However this ends before all are sent: nobody may wait for the rest.
+    let drain_at_end = drain.clone().drop_guard();
+    match send_all(&orchestrator, &plan, &drain, &mut fed).await {
+        Ok(()) => drop(drain_at_end.disarm()),
+        Err(error) => ledger.fail(format!("the tasks could not be sent: {error}")),
     }
     fed
 }

@@ -1,6 +1,6 @@
 //! The agents of one swarm on an engine of their own, each with a key, a certificate and rights.
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use bus_core::{
     BusMetrics, Clock, Endpoint, EndpointParts, Engine, EventFeed, Guarded, Identity, Overflow,
@@ -10,12 +10,12 @@ use bus_crypto::{Entropy, Keyring, PublicKey, SystemEntropy};
 use bus_envelope::WireForm;
 use bus_mem::InMemoryBus;
 use bus_runner::CommandAgent;
-use bus_subjects::{Address, AgentId, Role, SessionId};
+use bus_subjects::{Address, AgentId, Role, SessionId, StreamName};
 
 use super::{VALID_FOR, plan::Plan};
 use crate::{error::CliError, workspace::Workspace};
 
-/// A running fleet.
+/// A running fleet. Each agent has a connection of its own: whoever closes one ends no other.
 pub(super) struct Fleet {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) session: SessionId,
@@ -25,12 +25,22 @@ pub(super) struct Fleet {
     pub(super) metrics: Arc<BusMetrics>,
     pub(super) account: PublicKey,
     observer: Endpoint,
+    observer_connection: Arc<dyn Engine>,
     workers: Vec<Endpoint>,
+    work: StreamName,
+}
+
+/// How much work waits or is being done, as the engine tells.
+#[derive(Clone)]
+pub(super) struct Backlog {
+    engine: Arc<dyn Engine>,
+    work: StreamName,
+    metrics: Arc<BusMetrics>,
 }
 
 /// What every endpoint of a fleet shares.
 struct Shared {
-    engine: Arc<dyn Engine>,
+    bus: InMemoryBus,
     keyring: Arc<Keyring>,
     roster: Arc<Roster>,
     clock: Arc<dyn Clock>,
@@ -39,6 +49,10 @@ struct Shared {
     session: SessionId,
 }
 
+/// How long a claim lasts unless extended. Engine and workers are one process: none of them can be
+/// lost alone, and a pause of all of them (Ctrl-Z, a frozen container) must not look like it.
+const LEASE: Duration = Duration::from_secs(3600);
+
 /// How many live messages may wait for the observer.
 const WAITING_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
@@ -46,14 +60,15 @@ impl Fleet {
     /// Starts the engine, declares the workspace's streams, and certifies every agent.
     pub(super) async fn start(workspace: &Workspace, plan: &Plan) -> Result<Self, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let engine: Arc<dyn Engine> = Arc::new(InMemoryBus::with_clock(Arc::clone(&clock)));
+        let bus = InMemoryBus::with_clock(Arc::clone(&clock));
+        let engine: Arc<dyn Engine> = Arc::new(bus.connect());
         for stream in planes::workspace_streams(workspace.name())? {
             engine.declare(stream).await?;
         }
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy::new());
         let run_id = run_id(&*clock, &*entropy)?;
         let shared = Shared {
-            engine,
+            bus,
             keyring: Arc::new(workspace.keyring()?),
             roster: Arc::new(Roster::new(*workspace.account())),
             clock,
@@ -66,15 +81,17 @@ impl Fleet {
             shared.roster.admit(identity.certificate().token())?;
             Ok(identity)
         };
-        let orchestrator = shared.endpoint(certify("swarm".into(), Role::Orchestrator)?, plan)?;
-        let observer = shared.endpoint(certify("swarm-observer".into(), Role::Observer)?, plan)?;
+        let orchestrator = certify("swarm".into(), Role::Orchestrator)?;
+        let (orchestrator, _) = shared.endpoint(orchestrator, plan)?;
+        let observer = certify("swarm-observer".into(), Role::Observer)?;
+        let (observer, observer_connection) = shared.endpoint(observer, plan)?;
         let mut workers = Vec::with_capacity(plan.workers);
         for number in 1..=plan.workers {
             let identity = certify(format!("swarm-worker-{number}"), Role::Worker)?;
-            workers.push(shared.endpoint(identity, plan)?);
+            workers.push(shared.endpoint(identity, plan)?.0);
         }
         Ok(Self {
-            engine: shared.engine,
+            engine,
             session: shared.session,
             run_id,
             orchestrator,
@@ -82,14 +99,15 @@ impl Fleet {
             metrics: shared.metrics,
             account: *workspace.account(),
             observer,
+            observer_connection,
             workers,
+            work: planes::work_stream(workspace.name())?,
         })
     }
 
     /// The workers, ready to run.
     pub(super) fn workers(&self, plan: &Plan) -> Vec<Worker> {
-        let mut spec = WorkerSpec::new(plan.role.clone());
-        spec.retry = plan.retry;
+        let spec = worker_spec(plan);
         self.workers.iter().map(|w| Worker::new(w.clone(), spec.clone())).collect()
     }
 
@@ -109,6 +127,17 @@ impl Fleet {
         Ok(self.observer.subscribe(filter, overflow).await?)
     }
 
+    /// Ends the live events of this session for its observer, after those that are there.
+    pub(super) async fn hush(&self) -> bus_core::Result<()> {
+        self.observer_connection.close().await
+    }
+
+    /// How much work waits.
+    pub(super) fn backlog(&self) -> Backlog {
+        let (engine, work) = (Arc::clone(&self.engine), self.work.clone());
+        Backlog { engine, work, metrics: Arc::clone(&self.metrics) }
+    }
+
     /// The certificates of all agents that sign something.
     pub(super) fn certificates(&self) -> impl Iterator<Item = &str> {
         let all = std::iter::once(&self.orchestrator).chain(&self.workers);
@@ -116,13 +145,30 @@ impl Fleet {
     }
 }
 
+impl Backlog {
+    /// Reads how many tasks wait or are under a lease, and notes it in the metrics.
+    pub(super) async fn read(&self) -> Option<u64> {
+        // A figure that cannot be had leaves the last one.
+        let lag = self.engine.lag(self.work.clone()).await.ok()?;
+        let tasks = lag.pending.saturating_add(lag.in_flight);
+        self.metrics.lag(tasks);
+        Some(tasks)
+    }
+}
+
 impl Shared {
-    fn endpoint(&self, identity: Identity, plan: &Plan) -> Result<Endpoint, CliError> {
+    /// An agent on a connection of its own.
+    fn endpoint(
+        &self,
+        identity: Identity,
+        plan: &Plan,
+    ) -> Result<(Endpoint, Arc<dyn Engine>), CliError> {
+        let connection: Arc<dyn Engine> = Arc::new(self.bus.connect());
         let session = Some(self.session.clone());
         let queue = Some(plan.role.clone());
         let policy = identity.certificate().policy_for(session.as_ref(), queue.as_ref());
-        Ok(Endpoint::new(EndpointParts {
-            engine: Arc::new(Guarded::new(Arc::clone(&self.engine), policy)),
+        let endpoint = Endpoint::new(EndpointParts {
+            engine: Arc::new(Guarded::new(Arc::clone(&connection), policy)),
             identity,
             session,
             queue,
@@ -132,8 +178,17 @@ impl Shared {
             entropy: Arc::clone(&self.entropy),
             metrics: Arc::clone(&self.metrics),
             wire: WireForm::Compact,
-        })?)
+        })?;
+        Ok((endpoint, connection))
     }
+}
+
+/// How the workers of a fleet treat the tasks of `plan`.
+pub(super) fn worker_spec(plan: &Plan) -> WorkerSpec {
+    let mut spec = WorkerSpec::new(plan.role.clone());
+    spec.lease = LEASE;
+    spec.retry = plan.retry;
+    spec
 }
 
 /// A UUIDv7 for the run.

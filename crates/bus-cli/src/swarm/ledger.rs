@@ -90,10 +90,15 @@ impl Ledger {
         self.lock().interrupted = true;
     }
 
+    /// Whether every task is completed or given up.
+    pub(super) fn is_settled(&self) -> bool {
+        self.lock().settled() >= self.tasks
+    }
+
     /// Waits until every task is completed or given up; at once when there is none.
     pub(super) async fn settled(&self) {
         loop {
-            if self.lock().settled() >= self.tasks {
+            if self.is_settled() {
                 return;
             }
             self.settled.notified().await;

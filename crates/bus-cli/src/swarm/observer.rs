@@ -4,9 +4,10 @@ use std::num::NonZeroUsize;
 
 use bus_core::{EventFeed, Incoming, Opened};
 use bus_envelope::{ChainLimits, ChainScope, ChainSet, ChainTotals};
-use bus_runner::{TERMINAL_STDERR, TERMINAL_STDOUT};
+use bus_runner::{TELEMETRY, TERMINAL_STDERR, TERMINAL_STDOUT};
+use tokio_util::sync::CancellationToken;
 
-use super::show::Show;
+use super::show::{Chunk, Show};
 
 /// What the observer saw.
 #[derive(Debug, Default)]
@@ -27,11 +28,11 @@ const CHAINS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 /// How many events of each are remembered.
 const WINDOW: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
-/// Watches until the bus is closed.
-pub(super) async fn watch(mut feed: EventFeed, follow: bool) -> Seen {
+/// Watches until its connection is closed; with `follow` it shows the output until `given_up`.
+pub(super) async fn watch(mut feed: EventFeed, follow: bool, given_up: CancellationToken) -> Seen {
     let mut seen = Seen::default();
     let mut chains = ChainSet::new(ChainLimits { chains_max: CHAINS_MAX, window: WINDOW });
-    let show = follow.then(Show::start);
+    let show = follow.then(|| Show::start(given_up));
     while let Some(incoming) = feed.next().await {
         match incoming {
             Incoming::Message(opened) => {
@@ -62,8 +63,29 @@ pub(super) async fn watch(mut feed: EventFeed, follow: bool) -> Seen {
 
 async fn show_output(show: &Show, opened: &Opened) {
     let envelope = &opened.envelope;
-    if [TERMINAL_STDOUT, TERMINAL_STDERR].contains(&envelope.event_type.as_str()) {
-        let task = envelope.extensions.get("task").map_or("?", String::as_str);
-        show.chunk(task, &envelope.event_type, opened.payload.clone()).await;
+    let extension = |name: &str| envelope.extensions.get(name);
+    match envelope.event_type.as_str() {
+        stream @ (TERMINAL_STDOUT | TERMINAL_STDERR) => {
+            show.chunk(Chunk {
+                task: extension("task").map_or("?", String::as_str).to_owned(),
+                stream: stream.to_owned(),
+                offset: extension("offset").and_then(|offset| offset.parse().ok()),
+                bytes: opened.payload.clone(),
+            })
+            .await;
+        }
+        TELEMETRY => {
+            if let Ok(Figures { task, last: true }) = serde_json::from_slice(&opened.payload) {
+                show.ended(task).await;
+            }
+        }
+        _ => {}
     }
+}
+
+/// What a telemetry record says about the end of a command.
+#[derive(Debug, serde::Deserialize)]
+struct Figures {
+    task: String,
+    last: bool,
 }

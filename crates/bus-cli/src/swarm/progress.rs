@@ -3,9 +3,9 @@
 use std::{io::IsTerminal, sync::Arc, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::sleep};
 
-use super::{ledger::Ledger, tokio_spawn};
+use super::{fleet::Backlog, ledger::Ledger, signals::PATIENCE, tokio_spawn};
 use crate::{args::Global, print};
 
 /// The progress line; silent where stderr is no terminal or the user asked for quiet.
@@ -19,7 +19,12 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 impl Progress {
     /// Begins to draw, unless what the tasks write is shown in the same place.
-    pub(super) fn start(ledger: &Arc<Ledger>, follow: bool, global: &Global) -> Self {
+    pub(super) fn start(
+        ledger: &Arc<Ledger>,
+        backlog: Backlog,
+        follow: bool,
+        global: &Global,
+    ) -> Self {
         let tasks = ledger.tasks() as u64;
         if global.quiet || follow || !std::io::stderr().is_terminal() {
             return Self { bar: ProgressBar::hidden(), drawing: None };
@@ -37,15 +42,21 @@ impl Progress {
                 let state = ledger.state();
                 shown.set_position(state.settled() as u64);
                 let (retries, dead) = (state.retries, state.dead.len());
-                shown.set_message(format!("retries {retries}, dead letters {dead}"));
+                let mut message = format!("retries {retries}, dead letters {dead}");
+                if let Some(lag) = backlog.read().await {
+                    message.push_str(&format!(", queued {lag}"));
+                }
+                shown.set_message(message);
             }
         });
         Self { bar, drawing: Some(drawing) }
     }
 
-    /// Says something to the user above the line.
-    pub(super) fn say(&self, text: &str) {
-        self.bar.suspend(|| print::talk(text));
+    /// Says something to the user above the line; gives up when nobody reads it.
+    pub(super) async fn say(&self, text: &'static str) {
+        let bar = self.bar.clone();
+        let say = move || bar.suspend(|| print::talk(text));
+        let _said = print::until(sleep(PATIENCE), say).await;
     }
 
     /// Wipes the line.

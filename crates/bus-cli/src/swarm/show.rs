@@ -1,10 +1,18 @@
 //! Shows what the tasks write: whole lines, each with the task it is from.
 
-use std::{collections::HashMap, io};
+mod screen;
 
-use bytes::Bytes;
-use tokio::{sync::mpsc, task::JoinHandle};
+use std::thread;
 
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+
+pub(super) use self::screen::Chunk;
+use self::screen::Screen;
+use super::signals::PATIENCE;
 use crate::print;
 
 /// Prints on a thread of its own, so that a slow reader of stdout holds up nothing but the showing.
@@ -12,13 +20,15 @@ use crate::print;
 /// A reader that goes away ends the showing, not the run.
 pub(super) struct Show {
     items: mpsc::Sender<Item>,
-    printing: JoinHandle<()>,
+    shown: oneshot::Receiver<()>,
+    given_up: CancellationToken,
 }
 
 /// What there is to show.
 enum Item {
-    /// The next chunk of a stream of a task.
-    Chunk { task: String, stream: String, bytes: Bytes },
+    Chunk(Chunk),
+    /// A try at this task is over.
+    Ended(String),
     /// So many live messages are missing here.
     Gap(u64),
 }
@@ -27,98 +37,67 @@ enum Item {
 const WAITING_MAX: usize = 64;
 
 impl Show {
-    /// Begins to show.
-    pub(super) fn start() -> Self {
+    /// Begins to show; from `given_up` on nothing more is shown, and nobody waits for the reader.
+    pub(super) fn start(given_up: CancellationToken) -> Self {
         let (items, mut waiting) = mpsc::channel(WAITING_MAX);
-        let printing = spawn_blocking(move || {
-            let mut screen = Screen::default();
+        let (done, shown) = oneshot::channel();
+        let stop = given_up.clone();
+        // No task of the runtime, which would wait for it at the end. Where no thread can be had
+        // nothing is shown: showing is best effort.
+        let _started = thread::Builder::new().name("show".into()).spawn(move || {
+            let mut screen = Screen::new(|line: &str| print::data(line));
             while let Some(item) = waiting.blocking_recv() {
+                if stop.is_cancelled() {
+                    return;
+                }
                 match item {
-                    Item::Chunk { task, stream, bytes } => screen.chunk(task, stream, &bytes),
+                    Item::Chunk(chunk) => screen.chunk(chunk),
+                    Item::Ended(task) => screen.ended(&task),
                     Item::Gap(missed) => {
                         print::talk(&format!("{missed} live messages are missing"));
                     }
                 }
             }
             screen.finish();
+            let _waited = done.send(());
         });
-        Self { items, printing }
+        Self { items, shown, given_up }
     }
 
-    /// Takes the next chunk of `stream` of `task`; waits while the reader is slow.
-    pub(super) async fn chunk(&self, task: &str, stream: &str, bytes: Bytes) {
-        let (task, stream) = (task.to_owned(), stream.to_owned());
-        // The thread ends after its last item only.
-        let _shown = self.items.send(Item::Chunk { task, stream, bytes }).await;
+    /// Takes the next chunk; waits while the reader is slow.
+    pub(super) async fn chunk(&self, chunk: Chunk) {
+        self.send(Item::Chunk(chunk)).await;
+    }
+
+    /// Says that a try at `task` is over: what it wrote last is shown, also an unfinished line.
+    pub(super) async fn ended(&self, task: String) {
+        self.send(Item::Ended(task)).await;
     }
 
     /// Says that live messages are missing.
     pub(super) async fn gap(&self, missed: u64) {
-        let _shown = self.items.send(Item::Gap(missed)).await;
+        self.send(Item::Gap(missed)).await;
     }
 
     /// Shows what is left, unfinished lines too.
     pub(super) async fn finish(self) {
         drop(self.items);
-        // Showing is best effort: a panic there is told by itself.
-        let _ended = self.printing.await;
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the command line is one of the places that spawn")]
-fn spawn_blocking(work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    tokio::task::spawn_blocking(work)
-}
-
-/// Puts chunks together to lines and prints them.
-#[derive(Default)]
-struct Screen {
-    /// The unfinished line of each stream of each task.
-    open: HashMap<(String, String), Vec<u8>>,
-    gone: bool,
-}
-
-/// An unfinished line longer than this is shown in pieces, in bytes.
-const LINE_BYTES_MAX: usize = 64 * 1024;
-
-impl Screen {
-    fn chunk(&mut self, task: String, stream: String, bytes: &[u8]) {
-        if self.gone {
-            return;
+        tokio::select! {
+            biased;
+            // A panic there is told by itself.
+            _shown = self.shown => return,
+            () = self.given_up.cancelled() => {}
         }
-        let key = (task, stream);
-        let mut line = self.open.remove(&key).unwrap_or_default();
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || line.len() >= LINE_BYTES_MAX {
-                self.print(&key.0, &line);
-                line.clear();
-            }
-        }
-        if !line.is_empty() {
-            self.open.insert(key, line);
-        }
+        let tell = || print::talk("the rest of the output is not shown");
+        let _told = print::until(sleep(PATIENCE), tell).await;
     }
 
-    /// Shows the lines that never ended.
-    fn finish(mut self) {
-        let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
-        open.sort();
-        for ((task, _), line) in open {
-            self.print(&task, &line);
-        }
-    }
-
-    fn print(&mut self, task: &str, line: &[u8]) {
-        if self.gone {
-            return;
-        }
-        let text = String::from_utf8_lossy(line);
-        let shown = format!("[{task}] {}", text.trim_end_matches(['\r', '\n']));
-        match print::data(&shown) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.gone = true,
-            // Showing is best effort; the run goes on.
-            _ => {}
+    async fn send(&self, item: Item) {
+        tokio::select! {
+            biased;
+            () = self.given_up.cancelled() => {}
+            // The thread ends after its last item only.
+            _sent = self.items.send(item) => {}
         }
     }
 }

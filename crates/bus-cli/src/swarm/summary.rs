@@ -4,6 +4,7 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::{
     dead_letters::{self, DeadLetter},
@@ -13,6 +14,7 @@ use super::{
     ledger::{Ledger, State},
     observer::Seen,
     plan::Plan,
+    signals::PATIENCE,
 };
 use crate::{
     error::{CliError, Exit},
@@ -86,19 +88,25 @@ impl Summary {
         }
     }
 
-    /// Prints the summary to stdout; to stderr when stdout does not take it.
+    /// Prints the summary to stdout; to stderr when stdout does not take it before `given_up`.
     ///
     /// # Errors
-    /// When stdout failed; its reader may have gone away though, that is no failure.
-    pub(super) fn print(&self, json: bool) -> Result<(), CliError> {
+    /// When stdout failed; its reader may have gone away though, or just not read, and that is no
+    /// failure.
+    pub(super) async fn print(
+        &self,
+        json: bool,
+        given_up: impl Future<Output = ()>,
+    ) -> Result<(), CliError> {
         let text = if json { self.json().to_string() } else { self.text() };
-        let Err(error) = print::data(&text) else { return Ok(()) };
-        print::talk(&text);
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            Ok(())
-        } else {
-            Err(print::unwritten(&error))
-        }
+        let data = text.clone();
+        let error = match print::until(given_up, move || print::data(&data)).await {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(error)) => Some(error).filter(|e| e.kind() != io::ErrorKind::BrokenPipe),
+            None => None,
+        };
+        let _told = print::until(sleep(PATIENCE), move || print::talk(&text)).await;
+        error.map_or(Ok(()), |error| Err(print::unwritten(&error)))
     }
 
     fn json(&self) -> serde_json::Value {

@@ -58,6 +58,21 @@ fn evidence_is_verified_against_the_workspaces_account() {
 }
 
 #[test]
+fn receipts_are_named_after_their_task_as_it_was_sent_and_not_after_its_id() {
+    let place = Place::new();
+    let task = "{\"id\": \"t-1\", \"payload\": \"x\"}\n";
+    let ids = ["one", "two"].map(|run| {
+        place.swarm(task, &["--evidence", run, "--", "true"]);
+        let receipts = place.read(&format!("{run}/receipts.jsonl"));
+        let receipt: Value = serde_json::from_str(receipts.trim_end()).unwrap();
+        let id = format!("{}.receipt", receipt["cause"].as_str().unwrap());
+        assert_eq!(receipt["id"], id);
+        id
+    });
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
 fn without_an_account_the_signer_is_unknown() {
     let outcome = exported().run(&["verify", "run"]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");

@@ -3,7 +3,7 @@
 use bus_core::Endpoint;
 use serde_json::json;
 
-use crate::support::{Held, Place, run};
+use crate::support::{Gate, Held, Place, run};
 
 #[test]
 fn a_command_that_does_not_exist_is_given_up_at_once() {
@@ -46,6 +46,27 @@ fn what_a_command_leaves_running_ends_with_it() {
     let (outcome, _summary) = place.swarm("a\n", &["--", "sh", "-c", script]);
     assert_eq!(outcome.code, Some(0));
     held.released();
+}
+
+#[test]
+fn processes_that_are_killed_for_holding_the_output_are_told() {
+    let place = Place::new();
+    let (outcome, summary) = place.swarm("a\n", &["--", "sh", "-c", "sleep 1000 &"]);
+    assert_eq!((outcome.code, &summary["completed"]), (Some(0), &json!(1)));
+    assert!(outcome.stderr.contains("the command left processes that held"), "{outcome:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_is_not_read_to_its_end_is_told() {
+    let place = Place::new();
+    let mut gate = Gate::at(&place.pipe("gate"));
+    // It leaves the process group, so it is not killed with it.
+    let args = ["--", "sh", "-c", "setsid sh -c 'read x <gate' &"];
+    let (outcome, summary) = place.swarm("a\n", &args);
+    gate.open_for(1);
+    assert_eq!((outcome.code, &summary["completed"]), (Some(0), &json!(1)));
+    assert!(outcome.stderr.contains("the output was not read to its end"), "{outcome:?}");
 }
 
 #[test]

@@ -2,6 +2,9 @@
 
 use std::io::{BufRead, BufReader};
 
+use rustix::process::Signal;
+use serde_json::json;
+
 use crate::support::{Gate, Lines, Outcome, Place, Running, adds_up, run};
 
 #[test]
@@ -148,4 +151,90 @@ fn a_reader_that_does_not_read_holds_up_nothing_but_the_showing() {
     let outcome = running.ended();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.stderr.contains("40 of 40 tasks completed"), "{outcome:?}");
+}
+
+/// A swarm of two floods whose stdout nobody reads, though it stays open.
+fn stuck(place: &Place, script: &str) -> (Running, std::process::ChildStdout) {
+    place.write("tasks", "a\nb\n");
+    let args = ["swarm", "-v", "--follow", "--workers", "1", "--tasks", "tasks", "--evidence"];
+    let mut running = place.start(&[&args[..], &["run", "--", "sh", "-c", script]].concat());
+    let stdout = running.take_stdout();
+    (running, stdout)
+}
+
+#[test]
+fn a_signal_when_the_tasks_are_done_gives_up_a_reader_that_does_not_read() {
+    let place = Place::new();
+    let (mut running, _stdout) = stuck(&place, "yes | head -n 200000");
+    running.says("the tasks are done");
+    running.signal(Signal::TERM);
+    let outcome = running.ended();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stderr.contains("the rest of the output is not shown"), "{outcome:?}");
+    assert!(outcome.stderr.contains("2 of 2 tasks completed in"), "{outcome:?}");
+    assert_eq!(place.run(&["verify", "run"]).code, Some(0));
+}
+
+#[test]
+fn an_interrupted_run_does_not_wait_for_a_reader_that_does_not_read() {
+    let place = Place::new();
+    let started = Lines::through(&place.pipe("started"));
+    let mut gate = Gate::at(&place.pipe("gate"));
+    let script = "yes | head -n 200000; echo >started; read x <gate";
+    let (mut running, _stdout) = stuck(&place, script);
+    assert!(started.next().is_some());
+    running.signal(Signal::INT);
+    running.says("finishing what runs");
+    gate.open_for(1);
+    let outcome = running.ended();
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("1 of 2 tasks completed, 1 not run (stopped"), "{outcome:?}");
+}
+
+#[test]
+fn signals_when_the_tasks_are_done_let_the_evidence_be_written_whole() {
+    let place = Place::new();
+    let tasks: Vec<String> = (0..200).map(|number| number.to_string()).collect();
+    place.write("tasks", &tasks.join("\n"));
+    let args = ["swarm", "-v", "--json", "--tasks", "tasks", "--evidence", "run", "--", "true"];
+    let mut running = place.start(&args);
+    running.says("the tasks are done");
+    running.signal(Signal::INT);
+    running.signal(Signal::TERM);
+    let outcome = running.ended();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let summary = outcome.json();
+    adds_up(&summary);
+    assert_eq!((&summary["interrupted"], &summary["troubles"]), (&json!(false), &json!([])));
+    assert_eq!(place.run(&["verify", "run"]).code, Some(0));
+}
+
+#[test]
+fn tries_at_one_task_are_not_shown_as_one_line() {
+    let place = Place::new();
+    let script = "[ $VAKBUS_ATTEMPT = 2 ] && echo done || { printf half; exit 1; }";
+    let mut command = place.command();
+    command.args(["swarm", "--follow", "--backoff", "1ms", "--", "sh", "-c", script]);
+    let outcome = run(command, "{\"id\": \"t-1\", \"payload\": \"x\"}\n");
+    let shown = outcome.stdout.lines().filter(|line| line.starts_with("[t-1] "));
+    assert_eq!(shown.collect::<Vec<_>>(), ["[t-1] half", "[t-1] done"]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_unfinished_line_is_shown_when_its_command_ends_and_not_when_the_run_does() {
+    let place = Place::new();
+    let mut gate = Gate::at(&place.pipe("gate"));
+    place.write(
+        "tasks",
+        "{\"id\": \"t-1\", \"payload\": \"a\"}\n{\"id\": \"t-2\", \"payload\": \"b\"}\n",
+    );
+    let script = "if [ {} = a ]; then printf half; else read x <gate; fi";
+    let args =
+        ["swarm", "--follow", "--workers", "1", "--tasks", "tasks", "--", "sh", "-c", script];
+    let mut running = place.start(&args);
+    let shown = Lines::of(running.take_stdout());
+    assert_eq!(shown.next().unwrap(), "[t-1] half");
+    gate.open_for(1);
+    assert_eq!(running.ended().code, Some(0));
 }

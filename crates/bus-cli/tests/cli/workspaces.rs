@@ -190,6 +190,122 @@ fn a_workspace_that_others_can_write_is_refused() {
 }
 
 #[test]
+fn every_directory_from_the_data_home_down_is_judged() {
+    for dir in ["data", "data/workspaces", "data/workspaces/default"] {
+        let place = with_workspace();
+        set_mode(&place.path(dir), 0o720);
+        let shown = format!("{} can be written by other users", place.path(dir).display());
+        for command in [["workspace", "show"], ["agent", "ls"]] {
+            place.run(&command).failed_with(&shown, "chmod go-w ");
+        }
+        swarm(&place).failed_with(&shown, "chmod go-w ");
+    }
+}
+
+#[test]
+fn a_data_home_that_others_can_write_is_not_listed() {
+    let place = with_workspace();
+    set_mode(&place.path("data"), 0o702);
+    place.run(&["workspace", "ls"]).failed_with("can be written by other users", "chmod go-w ");
+}
+
+#[test]
+fn agents_in_a_directory_that_others_can_write_are_not_read() {
+    let place = with_agent("alice");
+    set_mode(&place.workspace().join("agents"), 0o770);
+    let outcome = place.run(&["agent", "ls"]);
+    outcome.failed_with("agents can be written by other users", "chmod go-w ");
+}
+
+#[test]
+fn a_directory_that_is_a_symlink_is_refused() {
+    let place = with_workspace();
+    fs::rename(place.path("data/workspaces"), place.path("elsewhere")).unwrap();
+    symlink(place.path("elsewhere"), place.path("data/workspaces")).unwrap();
+    swarm(&place).failed_with("workspaces is a symlink", "the directory itself");
+}
+
+/// Runs `vakbus` where no byte can be written to a file.
+fn without_room(place: &Place, call: &str) -> Outcome {
+    let outcome = run(place.shell(&format!("trap '' XFSZ; ulimit -f 0; exec \"$0\" {call}")), "");
+    outcome.failed_with("cannot write ", "--data-dir or VAKBUS_DATA_DIR");
+    outcome
+}
+
+#[test]
+fn a_workspace_that_cannot_be_written_leaves_nothing_behind() {
+    let place = Place::new();
+    without_room(&place, "workspace new a");
+    assert_eq!(fs::read_dir(place.path("data/workspaces")).unwrap().count(), 0);
+    assert_eq!(place.run(&["workspace", "new", "a"]).code, Some(0));
+}
+
+#[test]
+fn an_agent_that_cannot_be_written_leaves_nothing_behind() {
+    let place = with_workspace();
+    without_room(&place, "agent add alice --role worker");
+    assert_eq!(fs::read_dir(place.workspace().join("agents")).unwrap().count(), 0);
+    assert_eq!(place.run(&["agent", "add", "alice", "--role", "worker"]).code, Some(0));
+}
+
+fn with_agent(name: &str) -> Place {
+    let place = with_workspace();
+    assert_eq!(place.run(&["agent", "add", name, "--role", "worker"]).code, Some(0));
+    place
+}
+
+/// Asserts that `alice` is listed and that the file of `bob` is left out with this warning.
+fn leaves_bob_out(place: &Place, why: &str) {
+    let outcome = place.run(&["agent", "ls"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stdout.starts_with("alice  ") && outcome.stdout.lines().count() == 1);
+    let (said, next) = outcome.stderr.split_once("\n  next: ").unwrap_or_default();
+    assert!(said.starts_with("warning: ") && said.contains("bob.creds"), "{outcome:?}");
+    assert!(said.contains(why) && !next.is_empty(), "{outcome:?}");
+    let again = place.run(&["agent", "add", "bob", "--role", "worker"]);
+    again.is_wrong_call("agent bob exists already");
+}
+
+fn bob(place: &Place) -> std::path::PathBuf {
+    place.workspace().join("agents/bob.creds")
+}
+
+#[test]
+fn a_damaged_credentials_file_does_not_hide_the_other_agents() {
+    let place = with_agent("alice");
+    fs::write(bob(&place), "canary").unwrap();
+    set_mode(&bob(&place), 0o600);
+    leaves_bob_out(&place, "is damaged");
+    assert_eq!(place.run(&["workspace", "show", "--json"]).json()["agents"], 1);
+}
+
+#[test]
+fn credentials_of_another_agent_are_left_out() {
+    let place = with_agent("alice");
+    fs::copy(place.workspace().join("agents/alice.creds"), bob(&place)).unwrap();
+    leaves_bob_out(&place, "is for another agent");
+}
+
+#[test]
+fn credentials_by_another_account_are_left_out() {
+    let (place, other) = (with_agent("alice"), with_agent("bob"));
+    fs::copy(bob(&other), bob(&place)).unwrap();
+    leaves_bob_out(&place, "is signed by another account");
+}
+
+#[test]
+fn credentials_for_another_workspace_are_left_out() {
+    let place = with_agent("alice");
+    // The same account key in both, as after a copy by hand.
+    place.run(&["workspace", "new", "other"]);
+    let other = place.path("data/workspaces/other");
+    fs::copy(place.workspace().join("account.nk"), other.join("account.nk")).unwrap();
+    place.run(&["agent", "add", "bob", "--role", "worker", "--workspace", "other"]);
+    fs::copy(other.join("agents/bob.creds"), bob(&place)).unwrap();
+    leaves_bob_out(&place, "is for another workspace");
+}
+
+#[test]
 fn a_damaged_account_key_is_an_error_without_its_text() {
     let place = with_workspace();
     fs::write(place.workspace().join("account.nk"), "SA-canary").unwrap();

@@ -3,6 +3,7 @@
 use bus_crypto::KeyId;
 use bus_envelope::wire;
 use bytes::Bytes;
+use uuid::Uuid;
 
 use super::{Endpoint, Opened, stamp::must_be_signed};
 use crate::{Error, ErrorKind, Frame, Result, roster::is_source_of};
@@ -33,7 +34,8 @@ impl Endpoint {
         if !is_source_of(&envelope.source, lineage.workspace.as_str(), lineage.agent.as_str()) {
             return Err(corrupt(frame, "the source is not the agent that is named"));
         }
-        let hash = envelope.compute_hash();
+        let mut aad = Vec::new();
+        let hash = envelope.leaf_and_aad(&mut aad);
         if envelope.signature.is_some() || must_be_signed(&envelope.subject) {
             self.0.parts.roster.verify_hashed(&envelope, &hash).map_err(|error| {
                 let kind = match error {
@@ -48,11 +50,11 @@ impl Endpoint {
         let Some(seal) = &envelope.seal else {
             return Err(corrupt(frame, "the envelope is not sealed"));
         };
+        let mut text = Uuid::encode_buffer();
+        let incarnation: &str = lineage.incarnation.as_hyphenated().encode_lower(&mut text);
         let key_id = KeyId::parse(&seal.key_id).map_err(|error| located(error, frame))?;
         // A process may hold the secrets of several workspaces: each speaks for its own only.
-        if key_id.workspace() != lineage.workspace.as_str()
-            || key_id.incarnation() != lineage.incarnation.to_string()
-        {
+        if key_id.workspace() != lineage.workspace.as_str() || key_id.incarnation() != incarnation {
             return Err(corrupt(frame, "the envelope is sealed with a key of somebody else"));
         }
         let key = self.0.parts.keyring.opening_key(&seal.key_id).map_err(|e| located(e, frame))?;
@@ -60,8 +62,7 @@ impl Endpoint {
             return Err(corrupt(frame, "the envelope is sealed with another algorithm"));
         }
         let mut data = envelope.payload.to_vec();
-        key.open_in_place(&seal.nonce, &envelope.aad(), &mut data)
-            .map_err(|error| located(error, frame))?;
+        key.open_in_place(&seal.nonce, &aad, &mut data).map_err(|error| located(error, frame))?;
         self.metrics().received(frame.bytes());
         Ok(Opened { envelope, payload: Bytes::from(data), hash })
     }

@@ -1,9 +1,9 @@
 //! How a message is made ready: stamp, seal, hash, sign, encode, each binding what came before.
 
-use bus_crypto::Entropy;
+use bus_crypto::{Entropy, FreshNonce, seal::TAG_BYTES};
 use bus_envelope::{
-    ChainHead, ChainScope, Draft, EventHash, MessageEnvelope, Seal, Signature, Stamp, Timestamp,
-    TraceContext, WireForm, wire,
+    ChainHead, ChainScope, Draft, EventHash, Headers, MessageEnvelope, Seal, SealRef, Signature,
+    Stamp, Timestamp, TraceContext, WireForm, wire,
 };
 use bus_subjects::{Address, Plane, Subject};
 use bytes::Bytes;
@@ -41,29 +41,29 @@ impl Endpoint {
         head: &ChainHead,
         form: Form,
     ) -> Result<Prepared> {
-        let mut envelope = self.stamp(draft, id, head)?;
-        self.seal(&mut envelope)?;
-        let hash = envelope.compute_hash();
-        if form.signed {
-            let key = self.identity().key();
-            let signer = key.public().text();
-            // The signer's name is bound too, so it stands there before the bytes do.
-            envelope.signature = Some(Signature { signer, bytes: [0; 64] });
-            let bytes = key.sign(&envelope.signature_input(&hash));
-            if let Some(signature) = envelope.signature.as_mut() {
-                signature.bytes = bytes;
+        let (random, nonce) = Random::draw(self.entropy())?;
+        let envelope = self.stamp(draft, id, head, &random)?;
+        let (id, subject) = (FrameId::parse(&envelope.id)?, envelope.subject.clone());
+        let (hash, headers, body) = match form {
+            Form { wire: WireForm::Compact, signed: false } => {
+                self.seal_compact(&envelope, nonce)?
             }
-        }
-        let (headers, body) = wire::encode(form.wire, &envelope);
-        let id = FrameId::parse(&envelope.id)?;
-        let frame = Frame { subject: envelope.subject.clone(), id, reply: None, headers, body };
+            Form { wire, signed } => self.seal_and_encode(envelope, nonce, wire, signed)?,
+        };
+        let frame = Frame { subject, id, reply: None, headers, body };
         frame.check_size("send")?;
         let head = ChainHead { seq: head.next_seq(), hash };
         Ok(Prepared { draft: draft.clone(), frame, hash, head })
     }
 
-    fn stamp(&self, draft: &Draft, id: Option<&str>, head: &ChainHead) -> Result<MessageEnvelope> {
-        let Random { trace_id, span_id, id: id_bytes } = Random::draw(self.entropy())?;
+    fn stamp(
+        &self,
+        draft: &Draft,
+        id: Option<&str>,
+        head: &ChainHead,
+        random: &Random,
+    ) -> Result<MessageEnvelope> {
+        let Random { trace_id, span_id, id: id_bytes } = *random;
         let time = self.clock().now();
         let mut draft = draft.clone();
         if draft.session.is_none() {
@@ -89,21 +89,59 @@ impl Endpoint {
         Ok(draft.stamp(stamp)?)
     }
 
-    fn seal(&self, envelope: &mut MessageEnvelope) -> Result<()> {
-        let key = &self.0.seal_key;
-        let mut seal = Seal {
-            key_id: key.key_id().to_owned(),
-            algorithm: key.algorithm().name().to_owned(),
-            nonce: [0; 12],
-        };
-        envelope.seal = Some(seal.clone());
-        let aad = envelope.aad();
-        let mut data = Vec::with_capacity(envelope.payload.len() + 16);
+    /// The common way to frames: one step after the other.
+    fn seal_and_encode(
+        &self,
+        mut envelope: MessageEnvelope,
+        nonce: FreshNonce,
+        wire: WireForm,
+        signed: bool,
+    ) -> Result<(EventHash, Headers, Bytes)> {
+        self.seal(&mut envelope, nonce)?;
+        let hash = envelope.compute_hash();
+        if signed {
+            let key = self.identity().key();
+            let signer = key.public().text();
+            // The signer's name is bound too, so it stands there before the bytes do.
+            envelope.signature = Some(Signature { signer, bytes: [0; 64] });
+            let bytes = key.sign(&envelope.signature_input(&hash));
+            if let Some(signature) = envelope.signature.as_mut() {
+                signature.bytes = bytes;
+            }
+        }
+        let (headers, body) = wire::encode(wire, &envelope);
+        Ok((hash, headers, body))
+    }
+
+    fn seal(&self, envelope: &mut MessageEnvelope, nonce: FreshNonce) -> Result<()> {
+        let SealRef { key_id, algorithm, nonce: nonce_bytes } = self.seal_ref(&nonce);
+        let (key_id, algorithm) = (key_id.to_owned(), algorithm.to_owned());
+        envelope.seal = Some(Seal { key_id, algorithm, nonce: nonce_bytes });
+        let mut data = Vec::with_capacity(envelope.payload.len() + TAG_BYTES);
         data.extend_from_slice(&envelope.payload);
-        seal.nonce = key.seal_in_place(self.entropy(), &aad, &mut data)?;
-        envelope.seal = Some(seal);
+        self.0.seal_key.seal_fresh(nonce, &envelope.aad(), &mut data)?;
         envelope.payload = Bytes::from(data);
         Ok(())
+    }
+
+    /// The short way of live events in the compact form: the payload is sealed in the frame's body.
+    fn seal_compact(
+        &self,
+        envelope: &MessageEnvelope,
+        nonce: FreshNonce,
+    ) -> Result<(EventHash, Headers, Bytes)> {
+        let (seal, mut body) = (self.seal_ref(&nonce), Vec::new());
+        let hash = wire::compact::seal_into(envelope, seal, &mut body, |aad, data| {
+            self.0.seal_key.seal_detached(nonce, aad, data)
+        })?;
+        body.shrink_to_fit();
+        Ok((hash, WireForm::Compact.headers(), Bytes::from(body)))
+    }
+
+    fn seal_ref(&self, nonce: &FreshNonce) -> SealRef<'_> {
+        let key = &self.0.seal_key;
+        let algorithm = key.algorithm().name();
+        SealRef { key_id: key.key_id(), algorithm, nonce: *nonce.as_bytes() }
     }
 
     /// Where a chain on `subject` begins: a whole chain of all writers on evidence subjects, one
@@ -130,7 +168,7 @@ impl Prepared {
     }
 }
 
-/// The randomness of one envelope, drawn at once.
+/// The randomness of one envelope, drawn at once with its nonce.
 struct Random {
     trace_id: [u8; 16],
     span_id: [u8; 8],
@@ -138,16 +176,16 @@ struct Random {
 }
 
 impl Random {
-    fn draw(entropy: &dyn Entropy) -> Result<Self> {
+    fn draw(entropy: &dyn Entropy) -> Result<(Self, FreshNonce)> {
         let mut bytes = [0; 34];
-        entropy.fill(&mut bytes)?;
+        let nonce = FreshNonce::draw(entropy, &mut bytes)?;
         let (trace_id, rest) = bytes.split_at(16);
         let (span_id, id) = rest.split_at(8);
         let mut random = Self { trace_id: [0; 16], span_id: [0; 8], id: [0; 10] };
         random.trace_id.copy_from_slice(trace_id);
         random.span_id.copy_from_slice(span_id);
         random.id.copy_from_slice(id);
-        Ok(random)
+        Ok((random, nonce))
     }
 }
 

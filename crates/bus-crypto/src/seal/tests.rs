@@ -127,11 +127,34 @@ fn a_broken_source_of_randomness_gives_no_fresh_nonce() {
 fn a_fresh_nonce_seals_under_itself() {
     let (algorithm, mut data) = (Algorithm::Aes256Gcm, b"text".to_vec());
     let fresh = FreshNonce::draw(&SystemEntropy, &mut []).unwrap();
-    let drawn = fresh.0;
+    let drawn = *fresh.as_bytes();
     let nonce = seal_key(algorithm).seal_fresh(fresh, b"aad", &mut data).unwrap();
     assert_eq!(nonce, drawn);
     open_key(algorithm).open_in_place(&nonce, b"aad", &mut data).unwrap();
     assert_eq!(data, b"text");
+}
+
+#[test]
+fn a_tag_given_apart_opens_behind_its_data() {
+    for algorithm in BOTH {
+        let nonce = FreshNonce::draw(&SystemEntropy, &mut []).unwrap();
+        let (told, mut data) = (*nonce.as_bytes(), b"two apples".to_vec());
+        let tag = seal_key(algorithm).seal_detached(nonce, b"order 7", &mut data).unwrap();
+        data.extend_from_slice(&tag);
+        open_key(algorithm).open_in_place(&told, b"order 7", &mut data).unwrap();
+        assert_eq!(data, b"two apples");
+    }
+}
+
+#[test]
+fn a_seal_with_its_tag_apart_counts_too() {
+    let key = seal_key(Algorithm::Aes256Gcm).with_limit(1);
+    let fresh = || FreshNonce::draw(&SystemEntropy, &mut []).unwrap();
+    key.seal_detached(fresh(), b"", &mut [1]).unwrap();
+    let mut data = *b"one too many";
+    let refused = key.seal_detached(fresh(), b"", &mut data);
+    assert_eq!(refused, Err(CryptoError::KeyExhausted { key_id: "w.k1.life".to_owned() }));
+    assert_eq!(&data, b"one too many");
 }
 
 #[test]

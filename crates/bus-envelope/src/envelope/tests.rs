@@ -235,6 +235,13 @@ fn a_debug_text_does_not_show_the_payload() {
 
 proptest! {
     #[test]
+    fn leaf_and_additional_data_are_the_same_together_as_apart(envelope in any_envelope()) {
+        let mut aad = b"before".to_vec();
+        prop_assert_eq!(envelope.leaf_and_aad(&mut aad), envelope.compute_hash());
+        prop_assert_eq!(aad, [b"before", envelope.aad().as_slice()].concat());
+    }
+
+    #[test]
     fn different_tuples_give_different_additional_data(
         one in ("[a:]{1,3}", "[a:]{1,3}", "[a-b]{1,2}", 1_u64..3),
         other in ("[a:]{1,3}", "[a:]{1,3}", "[a-b]{1,2}", 1_u64..3),

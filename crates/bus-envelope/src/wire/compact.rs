@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use crate::{EnvelopeError, MessageEnvelope};
+use crate::{EnvelopeError, EventHash, MessageEnvelope, Seal, SealRef, Signature};
 use fields::Fields;
 use primitive::Reader;
 
@@ -34,12 +34,46 @@ pub fn encode(envelope: &MessageEnvelope) -> Vec<u8> {
 
 /// Appends to `bytes` what [`encode`] writes: a buffer that is kept costs no allocation.
 pub fn encode_into(envelope: &MessageEnvelope, bytes: &mut Vec<u8>) {
-    bytes.push(VERSION);
-    fields::put(bytes, envelope);
-    // A payload over 4 GiB gets a length that does not fit it, which every decoder refuses.
-    let length = u32::try_from(envelope.payload.len()).unwrap_or(u32::MAX);
-    bytes.extend_from_slice(&length.to_be_bytes());
+    let seal = envelope.seal.as_ref().map(Seal::by_ref);
+    put_head(envelope, seal, envelope.signature.as_ref(), envelope.payload.len(), bytes);
     bytes.extend_from_slice(&envelope.payload);
+}
+
+/// Seals a plain envelope into `bytes`: appends what [`encode`] writes of the sealed and unsigned
+/// one, and answers with its leaf.
+///
+/// `cipher` gets the additional data and the payload, which it encrypts where it stands in `bytes`,
+/// and gives the tag. The envelope stays as it is; its own `seal` and `signature` count for nothing.
+///
+/// # Errors
+/// That of `cipher`; `bytes` is then as it was before.
+pub fn seal_into<E>(
+    envelope: &MessageEnvelope,
+    seal: SealRef<'_>,
+    bytes: &mut Vec<u8>,
+    cipher: impl FnOnce(&[u8], &mut [u8]) -> Result<[u8; TAG_BYTES], E>,
+) -> Result<EventHash, E> {
+    let (before, time) = (bytes.len(), envelope.time.canonical());
+    let sealed_bytes = envelope.payload.len() + TAG_BYTES;
+    bytes.reserve(2 * HEAD_BYTES + sealed_bytes);
+    put_head(envelope, Some(seal), None, sealed_bytes, bytes);
+    let start = bytes.len();
+    bytes.extend_from_slice(&envelope.payload);
+    let tag_start = bytes.len();
+    // The additional data stands where the tag will be, and behind it.
+    envelope.put_aad(Some(seal), &time, bytes);
+    let (message, aad) = bytes.split_at_mut(tag_start);
+    let tag = cipher(aad, message.get_mut(start..).unwrap_or_default());
+    bytes.truncate(tag_start);
+    match tag {
+        Ok(tag) => bytes.extend_from_slice(&tag),
+        Err(error) => {
+            bytes.truncate(before);
+            return Err(error);
+        }
+    }
+    let payload_hash = EventHash::of(bytes.get(start..).unwrap_or_default());
+    Ok(envelope.leaf(&time, &payload_hash, bytes))
 }
 
 /// Reads an envelope from exactly its bytes.
@@ -87,6 +121,21 @@ pub fn view(bytes: &[u8]) -> Result<EnvelopeView<'_>, EnvelopeError> {
     EnvelopeView::new(fields, is_canonical, payload)
 }
 
+/// Appends all that stands before the payload.
+fn put_head(
+    envelope: &MessageEnvelope,
+    seal: Option<SealRef<'_>>,
+    signature: Option<&Signature>,
+    payload_bytes: usize,
+    bytes: &mut Vec<u8>,
+) {
+    bytes.push(VERSION);
+    fields::put(bytes, envelope, seal, signature);
+    // A payload over 4 GiB gets a length that does not fit it, which every decoder refuses.
+    let length = u32::try_from(payload_bytes).unwrap_or(u32::MAX);
+    bytes.extend_from_slice(&length.to_be_bytes());
+}
+
 /// The attributes, whether every number in them is as short as it can be, and the payload.
 fn split(bytes: &[u8]) -> Result<(Fields<'_>, bool, &[u8]), EnvelopeError> {
     let body = match bytes.split_first() {
@@ -115,6 +164,9 @@ fn malformed(reason: &str) -> EnvelopeError {
 }
 
 const LENGTH_BYTES: usize = 4;
+
+/// What every cipher of a seal appends.
+const TAG_BYTES: usize = 16;
 
 /// More than the attributes of most envelopes take.
 const HEAD_BYTES: usize = 640;

@@ -28,6 +28,16 @@ impl WireForm {
         }
     }
 
+    /// The headers of a frame in this form, but for those that hold attributes.
+    #[must_use]
+    pub fn headers(self) -> Headers {
+        let Some(content_type) = self.content_type() else { return Headers::new() };
+        let mut headers = Headers::with_capacity(1, 48);
+        // A constant that keeps the rules of headers.
+        let _always_fits = headers.add("content-type", content_type);
+        headers
+    }
+
     /// Tells the form from the headers. Names and media types are compared without regard to case.
     ///
     /// # Errors
@@ -65,12 +75,7 @@ pub fn encode(form: WireForm, envelope: &MessageEnvelope) -> (Headers, Bytes) {
         WireForm::Json => json::encode(envelope),
         WireForm::Compact => compact::encode(envelope),
     };
-    let mut headers = Headers::with_capacity(1, 48);
-    if let Some(content_type) = form.content_type() {
-        // A constant that keeps the rules of headers.
-        let _always_fits = headers.add("content-type", content_type);
-    }
-    (headers, body.into())
+    (form.headers(), body.into())
 }
 
 /// Reads an envelope in whatever form the headers name.

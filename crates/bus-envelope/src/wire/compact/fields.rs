@@ -3,7 +3,7 @@
 //! Their order is the form: never change it, raise [`VERSION`](super::VERSION).
 
 use super::primitive::{Reader, put_number, put_optional, put_signed, put_text};
-use crate::{EventHash, MessageEnvelope, rules};
+use crate::{EventHash, MessageEnvelope, SealRef, Signature, rules};
 use bus_subjects::SessionId;
 
 /// Every attribute, borrowed from the bytes.
@@ -109,8 +109,13 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// Appends the attributes of `envelope`.
-pub(super) fn put(bytes: &mut Vec<u8>, envelope: &MessageEnvelope) {
+/// Appends the attributes of `envelope`, with `seal` and `signature` for its own.
+pub(super) fn put(
+    bytes: &mut Vec<u8>,
+    envelope: &MessageEnvelope,
+    seal: Option<SealRef<'_>>,
+    signature: Option<&Signature>,
+) {
     let (lineage, trace) = (&envelope.lineage, &envelope.trace);
     put_text(bytes, &envelope.id);
     put_text(bytes, &envelope.source);
@@ -131,12 +136,12 @@ pub(super) fn put(bytes: &mut Vec<u8>, envelope: &MessageEnvelope) {
     put_optional(bytes, lineage.cause.as_ref().map(EventHash::as_bytes), |bytes, cause| {
         bytes.extend_from_slice(cause);
     });
-    put_optional(bytes, envelope.seal.as_ref(), |bytes, seal| {
-        put_text(bytes, &seal.key_id);
-        put_text(bytes, &seal.algorithm);
+    put_optional(bytes, seal, |bytes, seal| {
+        put_text(bytes, seal.key_id);
+        put_text(bytes, seal.algorithm);
         bytes.extend_from_slice(&seal.nonce);
     });
-    put_optional(bytes, envelope.signature.as_ref(), |bytes, signature| {
+    put_optional(bytes, signature, |bytes, signature| {
         put_text(bytes, &signature.signer);
         bytes.extend_from_slice(&signature.bytes);
     });

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{VERSION, decode, encode, encode_into, view};
-use crate::MessageEnvelope;
+use super::{TAG_BYTES, VERSION, decode, encode, encode_into, seal_into, view};
 use crate::samples::{any_envelope, full};
+use crate::{MessageEnvelope, Seal};
 
 /// The attributes as postcard itself writes and reads them.
 #[derive(Serialize, Deserialize)]
@@ -69,6 +69,13 @@ fn written_with_postcard(envelope: &MessageEnvelope) -> Vec<u8> {
     bytes
 }
 
+/// Stands for a cipher: mixes the additional data into every byte, and into the tag.
+fn cipher(aad: &[u8], data: &mut [u8]) -> [u8; TAG_BYTES] {
+    let sum = aad.iter().fold(1_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte));
+    data.iter_mut().for_each(|byte| *byte ^= sum);
+    [sum; TAG_BYTES]
+}
+
 /// One byte of a compact envelope changed, left out or put in.
 fn any_damage() -> impl Strategy<Value = Vec<u8>> {
     (any_envelope(), any::<prop::sample::Index>(), any::<u8>(), 0..3).prop_map(
@@ -89,6 +96,27 @@ proptest! {
     #[test]
     fn what_is_written_is_postcard_to_the_byte(envelope in any_envelope()) {
         prop_assert_eq!(encode(&envelope), written_with_postcard(&envelope));
+    }
+
+    #[test]
+    fn sealing_into_a_buffer_writes_the_sealed_envelope_and_tells_its_leaf(
+        plain in any_envelope(),
+        nonce in any::<[u8; 12]>(),
+    ) {
+        let (key_id, algorithm) = ("acme.main.life".to_owned(), "AES-256-GCM".to_owned());
+        let seal = Seal { key_id, algorithm, nonce };
+        let (mut sealed, mut payload) = (plain.clone(), plain.payload.to_vec());
+        (sealed.seal, sealed.signature) = (Some(seal.clone()), None);
+        let tag = cipher(&sealed.aad(), &mut payload);
+        sealed.payload = [payload, tag.to_vec()].concat().into();
+
+        let mut bytes = b"before".to_vec();
+        let leaf = seal_into(&plain, seal.by_ref(), &mut bytes, |aad, data| {
+            Ok::<_, ()>(cipher(aad, data))
+        });
+
+        prop_assert_eq!(leaf, Ok(sealed.compute_hash()));
+        prop_assert_eq!(bytes, [b"before", encode(&sealed).as_slice()].concat());
     }
 
     #[test]
@@ -138,6 +166,14 @@ fn a_kept_buffer_is_appended_to() {
     let mut bytes = b"before".to_vec();
     encode_into(&full(), &mut bytes);
     assert_eq!(bytes.strip_prefix(b"before").unwrap(), encode(&full()));
+}
+
+#[test]
+fn a_cipher_that_refuses_leaves_the_buffer_as_it_was() {
+    let mut bytes = b"before".to_vec();
+    let seal = full().seal.unwrap();
+    let refused = seal_into(&full(), seal.by_ref(), &mut bytes, |_, _| Err("used up"));
+    assert_eq!((refused, bytes), (Err("used up"), b"before".to_vec()));
 }
 
 #[test]
