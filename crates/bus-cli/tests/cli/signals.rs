@@ -122,4 +122,6 @@ fn a_task_that_rests_before_a_retry_is_not_waited_for() {
     scene.running.says("finishing what runs");
     let (_place, outcome, summary) = scene.ended();
     assert_eq!((outcome.code, &summary["not_run"]), (Some(1), &json!(10)), "{summary}");
+    // At least those that rest are queued.
+    assert!(summary["metrics"]["active_queue_lag"].as_u64() >= Some(2), "{summary}");
 }
