@@ -72,7 +72,8 @@ fn raw_publish(draft: &Draft) -> Result<impl FnMut() -> Result<[[u8; 32]; 2]>> {
 /// Open and verify the link beside: AES-256-GCM, SHA-256 of payload and header, one comparison.
 ///
 /// Ours is what a receiver does with an envelope that it decoded: the payload hash, the leaf, the
-/// link compared in constant time, the key's look-up, the additional data and its hash, the opening.
+/// link compared in constant time, the key's look-up, the additional data and its hash, the
+/// opening.
 fn receive(bytes: usize) -> Result<Figures> {
     let sender = Sender::new()?;
     let envelope = sender.sealed(bytes)?;

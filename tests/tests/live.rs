@@ -5,7 +5,7 @@
 use std::num::NonZeroUsize;
 
 use bus_core::{Endpoint, ErrorKind, EventFeed, Incoming, Overflow};
-use bus_envelope::{ChainScope, ChainVerdict, ChainVerifier, Draft, MessageEnvelope};
+use bus_envelope::{ChainScope, ChainVerdict, ChainVerifier, Draft, MessageEnvelope, WireForm};
 use bus_stories::{Fault, Op, Stage};
 use bus_subjects::{Filter, Role};
 
@@ -112,6 +112,29 @@ async fn to_the_chain_a_gap_is_a_gap_and_no_forgery() {
     assert_eq!(verdicts, [Linked, Gap { missed: 7 }, Linked, Linked, Linked]);
     let found = chain.summary();
     assert_eq!((found.missed, found.forks, found.altered, found.foreign), (7, 0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_events_of_every_wire_form_open_and_make_a_chain() {
+    for wire in [WireForm::Binary, WireForm::Json, WireForm::Compact] {
+        let stage = Stage::new().await.unwrap();
+        let mut parts = stage.parts(stage.certified("coder-1", Role::Worker).unwrap());
+        parts.wire = wire;
+        let worker = Endpoint::new(parts).unwrap();
+        let mut feed = listen(&stage, "viewer", 4).await;
+        publish(&stage, &worker, 1..=3).await;
+
+        let (mut verdicts, mut chain) = (Vec::new(), None);
+        for n in 1..=3 {
+            let (heard, envelope) = hear(&mut feed).await;
+            assert_eq!(heard, Heard::Text(n), "{wire:?}");
+            let (envelope, window) = (envelope.unwrap(), NonZeroUsize::MIN);
+            let scope = ChainScope::incarnation_of(&envelope);
+            let chain = chain.get_or_insert_with(|| ChainVerifier::new(scope, window));
+            verdicts.push(chain.feed(&envelope));
+        }
+        assert_eq!(verdicts, [ChainVerdict::Linked; 3], "{wire:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

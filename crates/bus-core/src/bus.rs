@@ -63,8 +63,8 @@ pub trait Bus: Send + Sync + 'static {
     /// `NotFound` when no stream keeps the subject; `Denied`, `Closed`, `Unavailable`.
     fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>>;
 
-    /// The message at position `seq` of `stream`, or `None` when it has left the stream or never was
-    /// (`a_message_is_read_by_its_position`).
+    /// The message at position `seq` of `stream`, or `None` when it has left the stream or never
+    /// was there (`a_message_is_read_by_its_position`).
     ///
     /// # Errors
     /// `NotFound` (no such stream), `Denied`, `Closed`, `Unavailable`.

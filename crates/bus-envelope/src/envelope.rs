@@ -181,7 +181,9 @@ impl MessageEnvelope {
 
     /// Appends to `aad` what [`aad`](Self::aad) gives: a buffer that is kept costs no allocation.
     pub fn aad_into(&self, aad: &mut Vec<u8>) {
-        self.put_aad(self.seal.as_ref().map(Seal::by_ref), &self.time.canonical(), aad);
+        let seal = self.seal.as_ref().map(Seal::by_ref);
+        let bound_hash = self.bound(seal, &self.time.canonical(), aad).finish();
+        self.put_aad(&bound_hash, aad);
     }
 
     /// Appends to `aad` what [`aad`](Self::aad) gives, and answers with the leaf of
@@ -193,7 +195,7 @@ impl MessageEnvelope {
         let (payload_hash, bound_hash) = hash_both(&self.payload, bound.as_bytes());
         drop(bound);
         let leaf = self.leaf(&time, &payload_hash, aad);
-        self.put_aad_of(&bound_hash, aad);
+        self.put_aad(&bound_hash, aad);
         leaf
     }
 
@@ -253,19 +255,8 @@ impl MessageEnvelope {
         leaf.finish()
     }
 
-    /// Appends the additional data of a seal with the names of `seal`.
-    pub(crate) fn put_aad(
-        &self,
-        seal: Option<SealRef<'_>>,
-        time: &CanonicalTime,
-        aad: &mut Vec<u8>,
-    ) {
-        let bound_hash = self.bound(seal, time, aad).finish();
-        self.put_aad_of(&bound_hash, aad);
-    }
-
-    /// Every attribute that a receiver acts on.
-    fn bound<'a>(
+    /// The list of every attribute that a receiver acts on, gathered behind what is in `bytes`.
+    pub(crate) fn bound<'a>(
         &self,
         seal: Option<SealRef<'_>>,
         time: &CanonicalTime,
@@ -294,7 +285,8 @@ impl MessageEnvelope {
         list
     }
 
-    fn put_aad_of(&self, bound_hash: &EventHash, aad: &mut Vec<u8>) {
+    /// Appends the additional data, given the hash of the list [`bound`](Self::bound).
+    pub(crate) fn put_aad(&self, bound_hash: &EventHash, aad: &mut Vec<u8>) {
         for part in [&self.id, &self.event_type, self.lineage.workspace.as_str()] {
             aad.extend_from_slice(part.as_bytes());
             aad.push(b':');

@@ -87,8 +87,8 @@ impl EnvelopeError {
         Self::Field { field: field.into(), reason: reason.into() }
     }
 
-    /// JSON that cannot be read. The parser quotes the value that it met, which may be a payload: only
-    /// what it expected, and where, is kept.
+    /// JSON that cannot be read. The parser quotes the value that it met, which may be a payload:
+    /// only what it expected, and where, is kept.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         let text = error.to_string();
         let reason = match text.rsplit_once(", expected ") {

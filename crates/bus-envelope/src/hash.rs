@@ -86,8 +86,8 @@ impl AsRef<[u8]> for EventHash {
     }
 }
 
-/// Both hashes, in less time than one after the other: neither waits for the other, so the processor
-/// works on a block of each at once.
+/// Both hashes, in less time than one after the other: neither waits for the other, so the
+/// processor works on a block of each at once.
 pub(crate) fn hash_both(one: &[u8], other: &[u8]) -> (EventHash, EventHash) {
     let (mut one_hasher, mut other_hasher) = (Sha256::new(), Sha256::new());
     let (mut one_rest, mut other_rest) = (one, other);

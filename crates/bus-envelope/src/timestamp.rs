@@ -162,7 +162,15 @@ impl Timestamp {
             s1,
             s2,
             _,
-            fraction @ ..,
+            n1,
+            n2,
+            n3,
+            n4,
+            n5,
+            n6,
+            n7,
+            n8,
+            n9,
             _,
         ] = &mut text;
         digits([y1, y2, y3, y4], year.unsigned_abs());
@@ -171,11 +179,10 @@ impl Timestamp {
         digits([h1, h2], u32::from(hour));
         digits([mi1, mi2], u32::from(minute));
         digits([s1, s2], u32::from(second));
-        let mut rest = nanosecond;
-        for digit in fraction.iter_mut().rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
+        // In threes: nine digits one after the other would wait for each other.
+        digits([n1, n2, n3], nanosecond / 1_000_000);
+        digits([n4, n5, n6], nanosecond / 1_000 % 1_000);
+        digits([n7, n8, n9], nanosecond % 1_000);
         CanonicalTime(text)
     }
 

@@ -42,8 +42,9 @@ pub fn encode_into(envelope: &MessageEnvelope, bytes: &mut Vec<u8>) {
 /// Seals a plain envelope into `bytes`: appends what [`encode`] writes of the sealed and unsigned
 /// one, and answers with its leaf.
 ///
-/// `cipher` gets the additional data and the payload, which it encrypts where it stands in `bytes`,
-/// and gives the tag. The envelope stays as it is; its own `seal` and `signature` count for nothing.
+/// `cipher` gets the additional data and the payload, which it encrypts where it stands in
+/// `bytes`, and gives the tag. The envelope stays as it is; its own `seal` and `signature` count
+/// for nothing.
 ///
 /// # Errors
 /// That of `cipher`; `bytes` is then as it was before.
@@ -56,12 +57,14 @@ pub fn seal_into<E>(
     let (before, time) = (bytes.len(), envelope.time.canonical());
     let sealed_bytes = envelope.payload.len() + TAG_BYTES;
     bytes.reserve(2 * HEAD_BYTES + sealed_bytes);
+    // The hash takes longest, and what is copied next does not wait for it.
+    let bound_hash = envelope.bound(Some(seal), &time, bytes).finish();
     put_head(envelope, Some(seal), None, sealed_bytes, bytes);
     let start = bytes.len();
     bytes.extend_from_slice(&envelope.payload);
     let tag_start = bytes.len();
     // The additional data stands where the tag will be, and behind it.
-    envelope.put_aad(Some(seal), &time, bytes);
+    envelope.put_aad(&bound_hash, bytes);
     let (message, aad) = bytes.split_at_mut(tag_start);
     let tag = cipher(aad, message.get_mut(start..).unwrap_or_default());
     bytes.truncate(tag_start);

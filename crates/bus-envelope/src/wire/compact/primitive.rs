@@ -100,7 +100,10 @@ impl<'a> Reader<'a> {
 }
 
 pub(super) fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    put_number(bytes, text.len() as u128);
+    match u8::try_from(text.len()) {
+        Ok(length) if length < MORE => bytes.push(length),
+        _ => put_number(bytes, text.len() as u128),
+    }
     bytes.extend_from_slice(text.as_bytes());
 }
 
