@@ -11,3 +11,8 @@ pub use entropy::Tap;
 pub use flaky::{Call, Fault, Flaky, Op};
 pub use handlers::{Doing, Ran, Scripted, Told};
 pub use stage::{Stage, task};
+
+/// The code of the project's front page, so that it compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct FrontPage;
