@@ -206,7 +206,13 @@ impl Certificate {
     #[must_use]
     pub fn is_valid_at(&self, time: Timestamp) -> bool {
         let begin = self.not_before.unwrap_or(self.issued);
-        begin <= time && self.expires.is_none_or(|end| time < end)
+        begin <= time && !self.has_ended_at(time)
+    }
+
+    /// Whether the certificate's validity is over at `time`.
+    #[must_use]
+    pub fn has_ended_at(&self, time: Timestamp) -> bool {
+        self.expires.is_some_and(|end| end <= time)
     }
 }
 

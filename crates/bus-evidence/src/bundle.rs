@@ -208,8 +208,8 @@ impl BundleWriter {
         };
         match self.certificates.iter().find(own) {
             Some(own) if certificate::may_record(own) => match self.newest {
-                Some(newest) if !own.is_valid_at(newest) => {
-                    Err(BundleError::Recorder(certificate::not_valid(own, newest)))
+                Some(newest) if own.has_ended_at(newest) => {
+                    Err(BundleError::Recorder(certificate::had_ended(own, newest)))
                 }
                 _ => Ok(()),
             },

@@ -26,10 +26,10 @@ pub(crate) fn may_record(certificate: &Certificate) -> bool {
     })
 }
 
-/// Says that a recorder's certificate was not valid when the newest envelope was made.
-pub(crate) fn not_valid(certificate: &Certificate, newest: Timestamp) -> String {
+/// Says that a recorder's certificate had ended when the newest envelope was made.
+pub(crate) fn had_ended(certificate: &Certificate, newest: Timestamp) -> String {
     let agent = &certificate.agent;
-    format!("the certificate of {agent} was not valid at the newest envelope's time, {newest}")
+    format!("the certificate of {agent} had ended at the newest envelope's time, {newest}")
 }
 
 /// The roles that may sign checkpoints, for messages.

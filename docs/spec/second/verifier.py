@@ -144,7 +144,7 @@ class _Run:
     def vouches_at(self, file, head, entries):
         own = self.vouches(file, head)
         times = [attributes.time_of_text(entry["e"]["time"]) for entry in entries]
-        if times and not is_valid_at(own, max(times)):
+        if times and has_ended_at(own, max(times)):
             raise Finding("checkpoint-expired", file)
 
     def judge_recorder(self, entries):
@@ -231,8 +231,12 @@ class _Run:
 
 def is_valid_at(own, time):
     """Whether a certificate is valid at a time in nanoseconds."""
-    begins, expires = own["begins"] * 10**9, own["expires"]
-    return begins <= time and (expires is None or time < expires * 10**9)
+    return own["begins"] * 10**9 <= time and not has_ended_at(own, time)
+
+
+def has_ended_at(own, time):
+    """Whether the validity of a certificate is over at a time in nanoseconds."""
+    return own["expires"] is not None and own["expires"] * 10**9 <= time
 
 
 def shown(covered, entries):

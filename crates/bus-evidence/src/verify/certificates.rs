@@ -101,8 +101,9 @@ impl Authority {
         Err(Finding::new(file, FindingKind::CheckpointSigner, detail))
     }
 
-    /// Checks that the signer of `checkpoint` had a valid certificate when the newest envelope it
-    /// covers was made. A checkpoint carries no time of its own.
+    /// Checks that the certificate of the signer of `checkpoint` had not ended when the newest
+    /// envelope it covers was made. A checkpoint carries no time of its own: it was signed at that
+    /// time or later, so a certificate that began later may be good, one that had ended is not.
     pub(super) fn vouches_at(
         &self,
         file: &str,
@@ -111,8 +112,8 @@ impl Authority {
     ) -> Result<(), Finding> {
         let certificate = self.vouches(file, checkpoint)?;
         match newest {
-            Some(newest) if !certificate.is_valid_at(newest) => {
-                let detail = certificate::not_valid(certificate, newest);
+            Some(newest) if certificate.has_ended_at(newest) => {
+                let detail = certificate::had_ended(certificate, newest);
                 Err(Finding::new(file, FindingKind::CheckpointExpired, detail))
             }
             _ => Ok(()),

@@ -78,7 +78,7 @@ kinds! {
     /// A checkpoint's signer has no role that may sign checkpoints.
     CheckpointRole = "checkpoint-role", "checkpoint by an agent that may not sign it";
     /// A checkpoint's signer had no valid certificate at the time of the newest envelope covered.
-    CheckpointExpired = "checkpoint-expired", "checkpoint by a certificate not valid at that time";
+    CheckpointExpired = "checkpoint-expired", "checkpoint by a certificate that had ended";
     /// A checkpoint's signature does not fit it.
     CheckpointSignature = "checkpoint-signature", "bad signature of the checkpoint";
     /// A line is no entry of its log.
