@@ -32,5 +32,5 @@ pub use timestamp::{TimeError, Timestamp};
 pub use trace::{TraceContext, TraceError};
 pub use tracestate::TraceState;
 pub use uri::{is_uri, is_uri_reference};
-pub use verify::{ChainSummary, ChainVerdict, ChainVerifier};
+pub use verify::{ChainSummary, ChainVerdict, ChainVerifier, TailVerdict};
 pub use wire::WireForm;

@@ -55,6 +55,27 @@ pub enum ChainVerdict {
     Untracked,
 }
 
+/// How the end of a chain stands to a head known from elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TailVerdict {
+    /// The chain ends with the known head.
+    Ends,
+    /// The chain goes on from the known head.
+    GoesOn {
+        /// How many events came after it.
+        more: u64,
+    },
+    /// The chain ends before the known head: its tail was cut off, or has not arrived.
+    Cut {
+        /// How many events are missing at the end.
+        missing: u64,
+    },
+    /// Another event stands in the place of the known head.
+    Rewritten,
+    /// The place of the known head is missing, or too old to be remembered.
+    Unknown,
+}
+
 /// What was found in one chain so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChainSummary {
@@ -137,6 +158,27 @@ impl ChainVerifier {
     pub const fn is_complete(&self) -> bool {
         self.summary.is_unbroken()
             && (self.summary.events == 0 || self.summary.first_seq == self.anchor.seq + 1)
+    }
+
+    /// Holds the end of the chain against a head known from elsewhere, such as a checkpoint kept
+    /// outside: the only way to see that an end was cut off.
+    #[must_use]
+    pub fn tail_against(&self, known: &ChainHead) -> TailVerdict {
+        let head = self.head();
+        if head.seq < known.seq {
+            return TailVerdict::Cut { missing: known.seq - head.seq };
+        }
+        let leaf = if known.seq == self.anchor.seq {
+            Some(&self.anchor.hash)
+        } else {
+            self.seen.get(&known.seq).map(|seen| &seen.leaf)
+        };
+        match leaf {
+            None => TailVerdict::Unknown,
+            Some(leaf) if !leaf.ct_eq(&known.hash) => TailVerdict::Rewritten,
+            Some(_) if head.seq == known.seq => TailVerdict::Ends,
+            Some(_) => TailVerdict::GoesOn { more: head.seq - known.seq },
+        }
     }
 
     fn anchored(

@@ -185,3 +185,52 @@ proptest! {
         prop_assert!(!feed_all(&events).1.is_complete());
     }
 }
+
+/// The chain of five events, and what its first `fed` come to against the head after `known`.
+fn tail(fed: usize, known: usize) -> TailVerdict {
+    let chain = chain(5);
+    let head = ChainHead::of(&chain[known - 1]);
+    feed_all(&chain[..fed]).1.tail_against(&head)
+}
+
+#[test]
+fn a_tail_that_was_cut_off_shows_against_a_known_head() {
+    assert_eq!(tail(3, 5), TailVerdict::Cut { missing: 2 });
+}
+
+#[test]
+fn a_chain_that_ends_with_the_known_head_is_whole() {
+    assert_eq!(tail(5, 5), TailVerdict::Ends);
+}
+
+#[test]
+fn a_chain_that_goes_on_from_the_known_head_says_how_far() {
+    assert_eq!(tail(5, 3), TailVerdict::GoesOn { more: 2 });
+}
+
+#[test]
+fn a_chain_that_was_never_begun_is_cut_from_its_genesis() {
+    let verifier = ChainVerifier::new(scope(), window(100));
+    let (genesis, last) = (ChainHead::genesis(&scope()), ChainHead::of(&chain(5)[4]));
+    assert_eq!(verifier.tail_against(&genesis), TailVerdict::Ends);
+    assert_eq!(verifier.tail_against(&last), TailVerdict::Cut { missing: 5 });
+}
+
+#[test]
+fn another_event_in_the_place_of_the_known_head_is_rewritten() {
+    let (_, verifier) = feed_all(&chain(5));
+    for seq in [3, 5] {
+        let known = ChainHead { seq, hash: EventHash::of(b"another") };
+        assert_eq!(verifier.tail_against(&known), TailVerdict::Rewritten, "{seq}");
+    }
+}
+
+#[test]
+fn a_known_head_beyond_the_window_is_not_judged() {
+    let chain = chain(5);
+    let mut verifier = ChainVerifier::new(scope(), window(2));
+    for event in &chain {
+        verifier.feed(event);
+    }
+    assert_eq!(verifier.tail_against(&ChainHead::of(&chain[0])), TailVerdict::Unknown);
+}
