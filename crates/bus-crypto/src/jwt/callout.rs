@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::kind::ClaimKind;
 use super::token::{self, Head, check_times, is_default, key_of, non_empty};
@@ -133,8 +133,8 @@ pub fn decode_auth_request(token: &str) -> Result<AuthRequest, CryptoError> {
     if server != head.issuer {
         return Err(CryptoError::BadJwt("the server is not the signer"));
     }
-    let options = body.connect_opts;
-    let secret = |text: String| non_empty(text).map(Zeroizing::new);
+    let mut options = body.connect_opts;
+    let secret = |text: &mut String| non_empty(std::mem::take(text)).map(Zeroizing::new);
     Ok(AuthRequest {
         server,
         server_name: body.server_id.name,
@@ -150,16 +150,45 @@ pub fn decode_auth_request(token: &str) -> Result<AuthRequest, CryptoError> {
         client_type: body.client_info.r#type,
         nonce: body.client_info.nonce,
         connect: ConnectOptions {
-            user: non_empty(options.user),
-            password: secret(options.pass),
-            token: secret(options.auth_token),
-            jwt: secret(options.jwt),
-            nkey: non_empty(options.nkey),
-            signature: non_empty(options.sig),
-            name: non_empty(options.name),
+            password: secret(&mut options.pass),
+            token: secret(&mut options.auth_token),
+            jwt: secret(&mut options.jwt),
+            user: non_empty(std::mem::take(&mut options.user)),
+            nkey: non_empty(std::mem::take(&mut options.nkey)),
+            signature: non_empty(std::mem::take(&mut options.sig)),
+            name: non_empty(std::mem::take(&mut options.name)),
         },
         jti: head.jti,
     })
+}
+
+/// Signs a question, as a server does: what the tests of a callout service need.
+///
+/// # Errors
+/// [`CryptoError::BadJwt`] when the server is not the signer or a key is of the wrong kind, or the
+/// token would be longer than 64 KiB.
+pub fn encode_auth_request(
+    request: &AuthRequest,
+    signer: &SigningKey,
+) -> Result<String, CryptoError> {
+    if request.server != *signer.public() || request.server.kind() != NkeyKind::Server {
+        return Err(CryptoError::BadJwt("the server is not the signer"));
+    }
+    if request.user.kind() != NkeyKind::User {
+        return Err(CryptoError::BadJwt("the question is about no user"));
+    }
+    let head = Head {
+        name: String::new(),
+        subject: request.user,
+        issuer: request.server,
+        audience: Some(REQUEST_AUDIENCE.to_owned()),
+        issued_at_unix_s: request.issued_at_unix_s,
+        expires_unix_s: request.expires_unix_s,
+        not_before_unix_s: None,
+        jti: String::new(),
+    };
+    let body = RequestBody::of(request);
+    token::encode(&head, ClaimKind::AuthorizationRequest, &body, signer)
 }
 
 /// Signs an answer. The issuer must be the signer, an account key.
@@ -225,7 +254,7 @@ pub fn decode_auth_response(token: &str) -> Result<AuthResponse, CryptoError> {
     })
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct RequestBody {
     server_id: ServerId,
     user_nkey: String,
@@ -233,35 +262,88 @@ struct RequestBody {
     client_info: ClientInfo,
     #[serde(default)]
     connect_opts: WireConnect,
+    #[serde(default)]
+    r#type: String,
+    #[serde(default)]
+    version: u8,
 }
 
-#[derive(Default, Deserialize)]
+impl RequestBody {
+    fn of(request: &AuthRequest) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let secret = |text: &Option<Zeroizing<String>>| {
+            text.as_ref().map(|text| text.as_str().to_owned()).unwrap_or_default()
+        };
+        let connect = &request.connect;
+        Self {
+            server_id: ServerId {
+                name: request.server_name.clone(),
+                id: request.server.text(),
+                xkey: request.server_xkey.map(|key| key.text()).unwrap_or_default(),
+            },
+            user_nkey: request.user.text(),
+            client_info: ClientInfo {
+                host: request.client_host.clone(),
+                name: request.client_name.clone(),
+                kind: request.client_kind.clone(),
+                r#type: request.client_type.clone(),
+                nonce: request.nonce.clone(),
+            },
+            connect_opts: WireConnect {
+                jwt: secret(&connect.jwt),
+                nkey: text(&connect.nkey),
+                sig: text(&connect.signature),
+                auth_token: secret(&connect.token),
+                user: text(&connect.user),
+                pass: secret(&connect.password),
+                name: text(&connect.name),
+            },
+            r#type: ClaimKind::AuthorizationRequest.name().to_owned(),
+            version: 2,
+        }
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct ServerId {
     name: String,
     id: String,
+    #[serde(skip_serializing_if = "is_default")]
     xkey: String,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct ClientInfo {
+    #[serde(skip_serializing_if = "is_default")]
     host: String,
+    #[serde(skip_serializing_if = "is_default")]
     name: String,
+    #[serde(skip_serializing_if = "is_default")]
     kind: String,
+    #[serde(skip_serializing_if = "is_default")]
     r#type: String,
+    #[serde(skip_serializing_if = "is_default")]
     nonce: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+/// Its secrets are wiped on drop.
+#[derive(Default, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 struct WireConnect {
+    #[serde(default, skip_serializing_if = "is_default")]
     jwt: String,
+    #[serde(default, skip_serializing_if = "is_default")]
     nkey: String,
+    #[serde(default, skip_serializing_if = "is_default")]
     sig: String,
+    #[serde(default, skip_serializing_if = "is_default")]
     auth_token: String,
+    #[serde(default, skip_serializing_if = "is_default")]
     user: String,
+    #[serde(default, skip_serializing_if = "is_default")]
     pass: String,
+    #[serde(default, skip_serializing_if = "is_default")]
     name: String,
 }
 

@@ -20,7 +20,7 @@ pub use account::{
 };
 pub use callout::{
     AuthRequest, AuthResponse, ConnectOptions, decode_auth_request, decode_auth_response,
-    encode_auth_response,
+    encode_auth_request, encode_auth_response,
 };
 pub use kind::ClaimKind;
 pub use operator::{OperatorClaims, decode_operator, encode_operator};

@@ -1,6 +1,7 @@
 //! Rules of tokens: strict reading, trust, time.
 
 mod chain;
+mod questions;
 
 use data_encoding::BASE64URL_NOPAD;
 
