@@ -7,7 +7,9 @@ use bus_crypto::{
     jwt::{Permissions, SubjectPermission, UserClaims, decode_user, encode_user},
 };
 use bus_envelope::Timestamp;
-use bus_subjects::{AclPolicy, AclScope, AgentId, Filter, Role, RoleName, SessionId, WorkspaceId};
+use bus_subjects::{
+    AclPolicy, AclScope, AgentId, Filter, Role, RoleName, SessionId, Shown, WorkspaceId,
+};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -155,7 +157,10 @@ impl Certificate {
                 }
                 Some(("role", name)) => roles.push(name.parse::<Role>()?),
                 _ => {
-                    return Err(invalid(format!("the certificate has an unknown tag {tag:?}")));
+                    return Err(invalid(format!(
+                        "the certificate has an unknown tag: {}",
+                        Shown(tag)
+                    )));
                 }
             }
         }

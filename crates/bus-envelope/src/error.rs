@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use bus_subjects::Shown;
+
 /// The field that was refused and the reason.
 ///
-/// Payloads never appear in the text, and a name that a stranger chose stands there escaped, so
-/// that it cannot write lines of its own into a log. Nothing was sent or stored when one of these
-/// is returned.
+/// Payloads never appear in the text, and a name that a stranger chose stands there escaped and
+/// cut ([`Shown`]). Nothing was sent or stored when one of these is returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvelopeError {
@@ -17,13 +18,13 @@ pub enum EnvelopeError {
         field: &'static str,
     },
     /// A field stands twice.
-    #[error("{} stands twice", .field.escape_debug())]
+    #[error("{} stands twice", Shown(.field))]
     Duplicate {
         /// The attribute's name on the wire.
         field: Cow<'static, str>,
     },
     /// A field breaks its rule.
-    #[error("{} is refused: {reason}", .field.escape_debug())]
+    #[error("{} is refused: {reason}", Shown(.field))]
     Field {
         /// The attribute's name on the wire.
         field: Cow<'static, str>,
@@ -31,7 +32,7 @@ pub enum EnvelopeError {
         reason: Cow<'static, str>,
     },
     /// A field is longer than its limit.
-    #[error("{} is {bytes} bytes long: at most {bytes_max} are allowed", .field.escape_debug())]
+    #[error("{} is {bytes} bytes long: at most {bytes_max} are allowed", Shown(.field))]
     TooLong {
         /// The attribute's name on the wire.
         field: Cow<'static, str>,
@@ -126,6 +127,20 @@ mod tests {
         for error in errors {
             let text = error.to_string();
             assert!(text.starts_with(r"a\n\u{1b}[2Kb "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_of_characters_that_are_escaped_does_not_make_a_long_error() {
+        let field = || Cow::Owned("\u{7f}".repeat(200));
+        let errors = [
+            EnvelopeError::field(field(), "no"),
+            EnvelopeError::Duplicate { field: field() },
+            EnvelopeError::TooLong { field: field(), bytes: 2, bytes_max: 1 },
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(text.len() < 256 && text.contains('…'), "{} bytes: {text}", text.len());
         }
     }
 

@@ -1,7 +1,7 @@
 //! The work receipt: what a worker states about one finished task (S0.28, S0.41).
 
 use bus_envelope::{EventHash, Timestamp};
-use bus_subjects::{AgentId, RoleName};
+use bus_subjects::{AgentId, RoleName, Shown};
 use serde::{Deserialize, Serialize};
 
 /// What a worker states about one finished task; the envelope around it is signed.
@@ -64,7 +64,8 @@ impl WorkReceipt {
     /// # Errors
     /// [`ReceiptError`] with the member and the reason.
     pub fn parse(json: &[u8]) -> Result<Self, ReceiptError> {
-        serde_json::from_slice(json).map_err(|error| ReceiptError(error.to_string()))
+        serde_json::from_slice(json)
+            .map_err(|error| ReceiptError(Shown(&error.to_string()).to_string()))
     }
 
     /// The JSON form, without white space.

@@ -1,5 +1,7 @@
 //! Why a text is not a token, subject, filter or address.
 
+use crate::Shown;
+
 /// The reason a text was refused, naming the field it was meant for.
 ///
 /// Nothing was sent or stored when one of these is returned: parsing comes before any I/O.
@@ -61,7 +63,7 @@ pub enum SubjectError {
         field: &'static str,
     },
     /// The text names no role that the access policies know.
-    #[error("{role:?} is not a role: expected one of {expected}")]
+    #[error("\"{}\" is not a role: expected one of {expected}", Shown(.role))]
     UnknownRole {
         /// The text as given.
         role: String,
@@ -69,7 +71,7 @@ pub enum SubjectError {
         expected: &'static str,
     },
     /// The subject is none of the registered addresses.
-    #[error("{subject:?} is not a registered address of the bus")]
+    #[error("\"{}\" is not a registered address of the bus", Shown(.subject))]
     NotRegistered {
         /// The subject as given.
         subject: String,

@@ -9,6 +9,7 @@ mod id;
 mod kind;
 mod names;
 mod role;
+mod shown;
 mod subject;
 #[cfg(test)]
 mod subjects;
@@ -26,6 +27,7 @@ pub use id::{
 pub use kind::{AddressKind, Plane};
 pub use names::{BucketKey, BucketName, ConsumerName, StreamName};
 pub use role::{AclScope, Role};
+pub use shown::Shown;
 pub use subject::Subject;
 pub use table::{SubjectTable, TableKey};
 pub use token::Token;
