@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bus_core::{
-    BoxFuture, Buckets, Bus, ConsumerSpec, Deliveries, Delivery, Engine, Entry, Error, ErrorKind,
-    Expect, ExpectRevision, Frame, Lag, Overflow, Promises, Receipt, Replay, Result, Revision, Seq,
-    Settle, Stored, StreamSpec, Subscription, Verdict,
+    Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, ConsumerSpec, ConsumerState,
+    Deliveries, Delivery, Engine, Entry, Error, ErrorKind, Expect, ExpectRevision, Frame, Lag,
+    Overflow, Promises, Put, Receipt, Replay, Result, Revision, Seq, Settle, Stored, StreamSpec,
+    Subscription, Verdict, Watch,
 };
-use bus_subjects::{BucketKey, BucketName, Filter, StreamName, Subject};
-use bytes::Bytes;
+use bus_envelope::Timestamp;
+use bus_subjects::{BucketKey, BucketName, ConsumerName, Filter, StreamName, Subject};
 use futures_util::stream;
 use tokio::sync::Notify;
 
@@ -34,15 +35,25 @@ pub enum Op {
     Request,
     Declare,
     Append,
+    AppendAll,
     Last,
     Read,
+    Discard,
     Consume,
+    Consumers,
+    Pause,
+    RemoveConsumer,
     Replay,
     Lag,
     Close,
     Get,
     Put,
     Delete,
+    Watch,
+    PutBlob,
+    GetBlob,
+    DeleteBlob,
+    ListBlobs,
     Settle,
     Extend,
 }
@@ -195,6 +206,14 @@ impl Bus for Flaky {
         Box::pin(self.0.play(call, self.0.inner.append(frame, expect)))
     }
 
+    fn append_all(&self, frames: Vec<Frame>) -> BoxFuture<'_, Result<Vec<Receipt>>> {
+        let call = match frames.first() {
+            Some(first) => Call::with(Op::AppendAll, first),
+            None => Call::new(Op::AppendAll, ""),
+        };
+        Box::pin(self.0.play(call, self.0.inner.append_all(frames)))
+    }
+
     fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>> {
         let call = Call::new(Op::Last, &subject);
         Box::pin(self.0.play(call, self.0.inner.last(subject)))
@@ -203,6 +222,35 @@ impl Bus for Flaky {
     fn read(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<Option<Stored>>> {
         let call = Call::new(Op::Read, &stream);
         Box::pin(self.0.play(call, self.0.inner.read(stream, seq)))
+    }
+
+    fn discard(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<bool>> {
+        let call = Call::new(Op::Discard, &stream);
+        Box::pin(self.0.play(call, self.0.inner.discard(stream, seq)))
+    }
+
+    fn consumers(&self, stream: StreamName) -> BoxFuture<'_, Result<Vec<ConsumerState>>> {
+        let call = Call::new(Op::Consumers, &stream);
+        Box::pin(self.0.play(call, self.0.inner.consumers(stream)))
+    }
+
+    fn pause(
+        &self,
+        stream: StreamName,
+        consumer: ConsumerName,
+        until: Option<Timestamp>,
+    ) -> BoxFuture<'_, Result<()>> {
+        let call = Call::new(Op::Pause, &stream);
+        Box::pin(self.0.play(call, self.0.inner.pause(stream, consumer, until)))
+    }
+
+    fn remove_consumer(
+        &self,
+        stream: StreamName,
+        consumer: ConsumerName,
+    ) -> BoxFuture<'_, Result<bool>> {
+        let call = Call::new(Op::RemoveConsumer, &stream);
+        Box::pin(self.0.play(call, self.0.inner.remove_consumer(stream, consumer)))
     }
 
     fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>> {
@@ -220,9 +268,14 @@ impl Bus for Flaky {
         })
     }
 
-    fn replay(&self, stream: StreamName, from: Seq) -> BoxFuture<'_, Result<Replay>> {
+    fn replay(
+        &self,
+        stream: StreamName,
+        filter: Filter,
+        from: Seq,
+    ) -> BoxFuture<'_, Result<Replay>> {
         let call = Call::new(Op::Replay, &stream);
-        Box::pin(self.0.play(call, self.0.inner.replay(stream, from)))
+        Box::pin(self.0.play(call, self.0.inner.replay(stream, filter, from)))
     }
 
     fn lag(&self, stream: StreamName) -> BoxFuture<'_, Result<Lag>> {
@@ -241,15 +294,9 @@ impl Buckets for Flaky {
         Box::pin(self.0.play(call, self.0.inner.get(bucket, key)))
     }
 
-    fn put(
-        &self,
-        bucket: BucketName,
-        key: BucketKey,
-        value: Bytes,
-        expect: ExpectRevision,
-    ) -> BoxFuture<'_, Result<Revision>> {
+    fn put(&self, bucket: BucketName, key: BucketKey, put: Put) -> BoxFuture<'_, Result<Revision>> {
         let call = Call::new(Op::Put, format!("{bucket}.{key}"));
-        Box::pin(self.0.play(call, self.0.inner.put(bucket, key, value, expect)))
+        Box::pin(self.0.play(call, self.0.inner.put(bucket, key, put)))
     }
 
     fn delete(
@@ -260,6 +307,43 @@ impl Buckets for Flaky {
     ) -> BoxFuture<'_, Result<()>> {
         let call = Call::new(Op::Delete, format!("{bucket}.{key}"));
         Box::pin(self.0.play(call, self.0.inner.delete(bucket, key, expect)))
+    }
+
+    fn watch(
+        &self,
+        bucket: BucketName,
+        keys: Filter,
+        after: Revision,
+    ) -> BoxFuture<'_, Result<Watch>> {
+        let call = Call::new(Op::Watch, &bucket);
+        Box::pin(self.0.play(call, self.0.inner.watch(bucket, keys, after)))
+    }
+}
+
+impl Blobs for Flaky {
+    fn put_blob(
+        &self,
+        bucket: BucketName,
+        key: BucketKey,
+        body: BlobBody,
+    ) -> BoxFuture<'_, Result<BlobInfo>> {
+        let call = Call::new(Op::PutBlob, format!("{bucket}.{key}"));
+        Box::pin(self.0.play(call, self.0.inner.put_blob(bucket, key, body)))
+    }
+
+    fn get_blob(&self, bucket: BucketName, key: BucketKey) -> BoxFuture<'_, Result<Option<Blob>>> {
+        let call = Call::new(Op::GetBlob, format!("{bucket}.{key}"));
+        Box::pin(self.0.play(call, self.0.inner.get_blob(bucket, key)))
+    }
+
+    fn delete_blob(&self, bucket: BucketName, key: BucketKey) -> BoxFuture<'_, Result<bool>> {
+        let call = Call::new(Op::DeleteBlob, format!("{bucket}.{key}"));
+        Box::pin(self.0.play(call, self.0.inner.delete_blob(bucket, key)))
+    }
+
+    fn list_blobs(&self, bucket: BucketName) -> BoxFuture<'_, Result<Vec<BlobInfo>>> {
+        let call = Call::new(Op::ListBlobs, &bucket);
+        Box::pin(self.0.play(call, self.0.inner.list_blobs(bucket)))
     }
 }
 

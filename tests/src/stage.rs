@@ -9,7 +9,7 @@ use bus_core::{
 use bus_crypto::{Entropy, Keyring, NkeyKind, SigningKey, SystemEntropy, WorkspaceSecret};
 use bus_envelope::{Draft, Timestamp, WireForm};
 use bus_mem::InMemoryBus;
-use bus_subjects::{Address, AgentId, Role, RoleName, SessionId, StreamName, WorkspaceId};
+use bus_subjects::{Address, AgentId, Filter, Role, RoleName, SessionId, StreamName, WorkspaceId};
 
 use crate::Flaky;
 
@@ -176,7 +176,7 @@ impl Stage {
     /// # Errors
     /// Those of the engine's `replay`.
     pub async fn stored(&self, stream: StreamName) -> Result<Vec<Frame>> {
-        let mut replay = self.engine.replay(stream, Seq(1)).await?;
+        let mut replay = self.engine.replay(stream, Filter::all(), Seq(1)).await?;
         let mut frames = Vec::new();
         while let Some(stored) = replay.next().await {
             frames.push(stored?.frame);

@@ -222,8 +222,11 @@ async fn test_dead_letter_queue_on_max_retries() {
     let retries = events.iter().filter(|e| matches!(e, TaskEvent::Retried { .. })).count();
     assert_eq!(retries, 3);
 
-    let mut letters =
-        stage.engine.replay(planes::dead_letters_stream().unwrap(), Seq(1)).await.unwrap();
+    let mut letters = stage
+        .engine
+        .replay(planes::dead_letters_stream().unwrap(), Filter::all(), Seq(1))
+        .await
+        .unwrap();
     let frame = letters.next().await.unwrap().unwrap().frame;
     assert!(letters.next().await.is_none(), "there is more than one dead letter");
     assert_eq!(frame.subject.as_str(), "vak.dlq.w1.coder-1.failed");

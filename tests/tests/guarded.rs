@@ -6,7 +6,7 @@ use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use bus_core::{
     Bus, ConsumerSpec, Engine, ErrorKind, Expect, ExpectRevision, Frame, FrameId, Guarded, Outcome,
-    Overflow, Result, Retention, Seq, StreamSpec,
+    Overflow, Put, Result, Retention, Seq, StreamSpec,
 };
 use bus_stories::{Call, Flaky, Op, Stage};
 use bus_subjects::{AclPolicy, BucketKey, BucketName, Filter, RuleSet, StreamName, Subject};
@@ -61,9 +61,9 @@ async fn denied(engine: &dyn Engine) -> Vec<Op> {
     note(Op::Append, engine.append(frame("a.b"), Expect::Any).await.map(drop));
     note(Op::Last, engine.last(Subject::parse("a.b").unwrap()).await.map(drop));
     note(Op::Consume, engine.consume(consumer).await.map(drop));
-    note(Op::Replay, engine.replay(stream(), Seq(1)).await.map(drop));
+    note(Op::Replay, engine.replay(stream(), Filter::all(), Seq(1)).await.map(drop));
     note(Op::Lag, engine.lag(stream()).await.map(drop));
-    let put = engine.put(bucket.clone(), key.clone(), "v".into(), any).await;
+    let put = engine.put(bucket.clone(), key.clone(), Put::new("v")).await;
     note(Op::Put, put.map(drop));
     note(Op::Get, engine.get(bucket.clone(), key.clone()).await.map(drop));
     note(Op::Delete, engine.delete(bucket, key, any).await);

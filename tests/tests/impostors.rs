@@ -133,7 +133,7 @@ async fn a_live_event_sealed_with_another_workspaces_key_is_refused() {
     forged.payload = payload.into();
     let (headers, body) = wire::encode(bus_envelope::WireForm::Binary, &forged);
 
-    let refused = viewer.open(&Frame { headers, body, ..frame }).unwrap_err();
+    let refused = viewer.open(&Frame { headers, body, ..frame.into_frame() }).unwrap_err();
 
     assert_eq!(refused.kind(), ErrorKind::Corrupt);
 }
@@ -151,7 +151,14 @@ async fn a_message_with_another_agents_source_is_refused() {
     sign_as(&mut envelope, &identity);
     let (headers, body) = wire::encode(bus_envelope::WireForm::Binary, &envelope);
     let id = FrameId::parse(&envelope.id).unwrap();
-    let frame = Frame { subject: envelope.subject.clone(), id, reply: None, headers, body };
+    let frame = Frame {
+        subject: envelope.subject.clone(),
+        id,
+        reply: None,
+        headers,
+        body,
+        placement: None,
+    };
 
     assert_eq!(worker.open(&frame).unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(stage.roster.verify(&envelope), Err(bus_core::SignerError::WrongSource));

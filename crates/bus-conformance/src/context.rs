@@ -152,7 +152,7 @@ impl Context {
 
     pub(crate) async fn hear(&self, subscription: &mut Subscription) -> CaseResult<Frame> {
         match self.hear_item(subscription).await? {
-            FeedItem::Frame(frame) => Ok(frame),
+            FeedItem::Frame(frame) => Ok(frame.into_frame()),
             gap => Err(Failure::new(format!("expected a frame, got {gap:?}"))),
         }
     }
@@ -235,7 +235,7 @@ impl Context {
     }
 
     pub(crate) async fn stored(&self, stream: &StreamName, from: u64) -> CaseResult<Vec<Stored>> {
-        let mut replay = self.bus.replay(stream.clone(), Seq(from)).await?;
+        let mut replay = self.bus.replay(stream.clone(), Filter::all(), Seq(from)).await?;
         let mut all = Vec::new();
         while let Some(stored) = self.wait("a replay", replay.next()).await? {
             all.push(stored?);

@@ -2,11 +2,12 @@
 
 use std::{pin::Pin, time::Duration};
 
-use bus_subjects::{Filter, StreamName, Subject};
+use bus_envelope::Timestamp;
+use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
 
 use crate::{
-    ConsumerSpec, Deliveries, Expect, Frame, Lag, Overflow, Receipt, Replay, Result, Seq, Stored,
-    StreamSpec, Subscription,
+    ConsumerSpec, ConsumerState, Deliveries, Expect, Frame, Lag, Overflow, Receipt, Replay, Result,
+    Seq, Stored, StreamSpec, Subscription,
 };
 
 /// A boxed future, so that traits can be used as `dyn`.
@@ -24,7 +25,8 @@ pub trait Bus: Send + Sync + 'static {
     /// per publisher and subject (`live_order_is_kept_per_subject`).
     ///
     /// # Errors
-    /// `TooLarge`, `Denied`, `Closed`, `Unavailable`.
+    /// `TooLarge`, `Invalid` (a placement, which only durable messages have), `Denied`, `Closed`,
+    /// `Unavailable`.
     fn publish(&self, frame: Frame) -> BoxFuture<'_, Result<()>>;
 
     /// Hears every frame published on `filter` from the moment this returns
@@ -57,6 +59,16 @@ pub trait Bus: Send + Sync + 'static {
     /// `Full`, `TooLarge`, `Denied`, `Closed`; `Timeout` and `Unavailable` with outcome unknown.
     fn append(&self, frame: Frame, expect: Expect) -> BoxFuture<'_, Result<Receipt>>;
 
+    /// Stores `frames` in their order, all of them or none (`a_batch_is_stored_whole_or_not`): at
+    /// most [`Frame::BATCH_MAX`], all kept by one stream. A frame whose id was stored within the
+    /// window before is not stored again, and its receipt says so; an id twice in one batch is
+    /// refused. No batch of others comes between them.
+    ///
+    /// # Errors
+    /// As [`Bus::append`], about the first frame that cannot be stored; `Invalid` for an empty or
+    /// too long batch, one of several streams, or one that holds an id twice.
+    fn append_all(&self, frames: Vec<Frame>) -> BoxFuture<'_, Result<Vec<Receipt>>>;
+
     /// The last message stored under `subject`, or `None` when there is none.
     ///
     /// # Errors
@@ -70,6 +82,15 @@ pub trait Bus: Send + Sync + 'static {
     /// `NotFound` (no such stream), `Denied`, `Closed`, `Unavailable`.
     fn read(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<Option<Stored>>>;
 
+    /// Removes the message at `seq` by an operator's hand, whoever holds a lease on it, and says
+    /// whether there was one (`a_discarded_message_is_gone`). A stream that is append-only refuses
+    /// (`an_append_only_stream_discards_nothing`).
+    ///
+    /// # Errors
+    /// `NotFound` (no such stream), `Denied`, `Closed`; `Timeout` and `Unavailable` with outcome
+    /// unknown.
+    fn discard(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<bool>>;
+
     /// Joins the consumer `consumer.name`, creating it when it does not exist yet.
     ///
     /// # Errors
@@ -77,12 +98,49 @@ pub trait Bus: Send + Sync + 'static {
     /// filter overlaps another consumer's on a work queue), `Denied`, `Closed`, `Invalid`.
     fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>>;
 
-    /// Reads what is stored in `stream` from position `from` (0 and 1: the beginning) up to the
-    /// last message at the time of the call, in order.
+    /// Every consumer of `stream` with what waits for it, by name.
     ///
     /// # Errors
     /// `NotFound`, `Denied`, `Closed`, `Unavailable`.
-    fn replay(&self, stream: StreamName, from: Seq) -> BoxFuture<'_, Result<Replay>>;
+    fn consumers(&self, stream: StreamName) -> BoxFuture<'_, Result<Vec<ConsumerState>>>;
+
+    /// Hands out nothing of `consumer` before `until`; `None`, or a time that has passed, goes on
+    /// (`a_paused_consumer_hands_out_nothing`). What is under a lease stays so.
+    ///
+    /// # Errors
+    /// `NotFound` (no such stream or consumer), `Denied`, `Closed`; `Timeout` and `Unavailable`
+    /// with outcome unknown.
+    fn pause(
+        &self,
+        stream: StreamName,
+        consumer: ConsumerName,
+        until: Option<Timestamp>,
+    ) -> BoxFuture<'_, Result<()>>;
+
+    /// Removes a consumer with its position, and says whether there was one. What a work queue
+    /// holds stays there for the next consumer of its subjects
+    /// (`a_work_queue_keeps_its_tasks_when_its_consumer_goes`); leases end, and their members' next
+    /// item is an error of kind `NotFound`.
+    ///
+    /// # Errors
+    /// As [`Bus::pause`].
+    fn remove_consumer(
+        &self,
+        stream: StreamName,
+        consumer: ConsumerName,
+    ) -> BoxFuture<'_, Result<bool>>;
+
+    /// Reads what is stored in `stream` under the subjects of `filter` (`>`: all), from position
+    /// `from` (0 and 1: the beginning) up to the last message at the time of the call, in order.
+    ///
+    /// # Errors
+    /// `NotFound`, `Denied`, `Closed`, `Unavailable`.
+    fn replay(
+        &self,
+        stream: StreamName,
+        filter: Filter,
+        from: Seq,
+    ) -> BoxFuture<'_, Result<Replay>>;
 
     /// How much work waits in `stream`.
     ///

@@ -2,10 +2,9 @@
 
 use bus_envelope::EventHash;
 use bus_subjects::{BucketKey, BucketName, Token};
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Endpoint, Error, ErrorKind, ExpectRevision, Result};
+use crate::{Endpoint, Error, ErrorKind, ExpectRevision, Put, Result};
 
 /// The mark a worker leaves before it starts, so that the last worker of a lost task is known
 /// even where the engine cannot tell.
@@ -47,7 +46,7 @@ impl Endpoint {
             Error::new(ErrorKind::Invalid, "claim", "cannot be written as JSON").because(error)
         })?;
         let (bucket, key) = self.claim_place(task_id)?;
-        self.engine().put(bucket, key, Bytes::from(json), ExpectRevision::Any).await?;
+        self.engine().put(bucket, key, Put::new(json)).await?;
         Ok(())
     }
 

@@ -179,12 +179,14 @@ impl Endpoint {
         self.engine().consume(consumer).await
     }
 
-    /// Reads a whole stream, checking and opening nothing: what an export needs.
+    /// Reads what `stream` holds under `filter`, checking and opening nothing: what an export needs.
     ///
     /// # Errors
-    /// Those of [`crate::Bus::replay`].
-    pub async fn replay(&self, stream: StreamName) -> Result<crate::Replay> {
-        self.engine().replay(stream, Seq(1)).await
+    /// `Denied` when the policy does not allow to hear `filter`, and those of
+    /// [`crate::Bus::replay`].
+    pub async fn replay(&self, stream: StreamName, filter: Filter) -> Result<crate::Replay> {
+        self.may_subscribe("replay", &filter)?;
+        self.engine().replay(stream, filter, Seq(1)).await
     }
 
     /// How much work waits in `stream`; notes it as the metrics' `active_queue_lag` on the way.

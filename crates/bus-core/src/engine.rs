@@ -1,9 +1,9 @@
 //! An engine: everything one broker offers, and what it promises about it.
 
-use crate::{Buckets, Bus, Durability};
+use crate::{Blobs, Buckets, Bus, Durability};
 
 /// A broker behind one handle.
-pub trait Engine: Bus + Buckets {
+pub trait Engine: Bus + Buckets + Blobs {
     /// What this engine promises, so that callers refuse to start on less than they need.
     fn promises(&self) -> Promises;
 }

@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -19,14 +20,18 @@ pub struct Subscription(Pin<Box<dyn Stream<Item = FeedItem> + Send>>);
 /// What a subscription yields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeedItem {
-    /// A frame.
-    Frame(Frame),
+    /// A frame, shared with the other subscribers that hear it.
+    Frame(SharedFrame),
     /// The subscriber was too slow: this many frames were dropped here, the oldest first.
     Gap {
         /// How many frames are missing at this place; at least 1.
         missed: u64,
     },
 }
+
+/// A frame that several subscribers read in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedFrame(Arc<Frame>);
 
 /// Stored messages, read in order.
 #[must_use = "a replay reads nothing until it is polled"]
@@ -41,6 +46,34 @@ pub struct Stored {
     pub seq: Seq,
     /// When the engine stored it.
     pub time: Timestamp,
+}
+
+impl SharedFrame {
+    /// The frame by itself; copied when others still read it.
+    #[must_use]
+    pub fn into_frame(self) -> Frame {
+        Arc::unwrap_or_clone(self.0)
+    }
+}
+
+impl std::ops::Deref for SharedFrame {
+    type Target = Frame;
+
+    fn deref(&self) -> &Frame {
+        &self.0
+    }
+}
+
+impl From<Frame> for SharedFrame {
+    fn from(frame: Frame) -> Self {
+        Self(Arc::new(frame))
+    }
+}
+
+impl From<Arc<Frame>> for SharedFrame {
+    fn from(frame: Arc<Frame>) -> Self {
+        Self(frame)
+    }
 }
 
 impl Subscription {

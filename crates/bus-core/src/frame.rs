@@ -4,7 +4,7 @@ use bus_envelope::Headers;
 use bus_subjects::Subject;
 use bytes::Bytes;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Placement, Result};
 
 /// One unit on the wire. Engines never look into it.
 ///
@@ -21,15 +21,34 @@ pub struct Frame {
     pub headers: Headers,
     /// The payload.
     pub body: Bytes,
+    /// How consumers hand it out when that is not as usual; see [`Frame::placed`].
+    pub placement: Option<Box<Placement>>,
 }
 
 impl Frame {
     /// The largest frame an engine takes: headers and body together, in bytes (1 MiB).
     pub const BYTES_MAX: usize = 1 << 20;
 
+    /// The most frames of one batch.
+    pub const BATCH_MAX: usize = 1000;
+
     /// A frame without headers.
     pub fn new(subject: Subject, id: FrameId, body: impl Into<Bytes>) -> Self {
-        Self { subject, id, reply: None, headers: Headers::new(), body: body.into() }
+        Self {
+            subject,
+            id,
+            reply: None,
+            headers: Headers::new(),
+            body: body.into(),
+            placement: None,
+        }
+    }
+
+    /// The same frame, handed out as `placement` says.
+    #[must_use]
+    pub fn placed(mut self, placement: Placement) -> Self {
+        self.placement = (placement != Placement::default()).then(|| Box::new(placement));
+        self
     }
 
     /// Bytes of headers and body together.
@@ -49,6 +68,19 @@ impl Frame {
         }
         let detail = format!("frame has {bytes} bytes: at most {bytes_max} are allowed");
         Err(Error::new(ErrorKind::TooLarge, op, detail).at(&self.subject))
+    }
+
+    /// Refuses what cannot be published: a frame that is too large, or one with a placement.
+    ///
+    /// # Errors
+    /// `TooLarge` or `Invalid`, not done.
+    pub fn check_live(&self, op: &'static str) -> Result<()> {
+        self.check_size(op)?;
+        if self.placement.is_none() {
+            return Ok(());
+        }
+        let why = "a live message is handed out at once: only a stored one has a placement";
+        Err(Error::new(ErrorKind::Invalid, op, why).at(&self.subject))
     }
 }
 

@@ -2,21 +2,25 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bus_subjects::{AclPolicy, Address, BucketKey, BucketName, Filter, StreamName, Subject};
-use bytes::Bytes;
+use bus_envelope::Timestamp;
+use bus_subjects::{
+    AclPolicy, Address, BucketKey, BucketName, ConsumerName, Filter, StreamName, Subject,
+};
 
 use crate::{
-    BoxFuture, Buckets, Bus, ConsumerSpec, Deliveries, Engine, Entry, Error, ErrorKind, Expect,
-    ExpectRevision, Frame, Lag, Overflow, Promises, Receipt, Replay, Result, Revision, Seq, Stored,
-    StreamSpec, Subscription,
+    Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, ConsumerSpec, ConsumerState,
+    Deliveries, Engine, Entry, Error, ErrorKind, Expect, ExpectRevision, Frame, Lag, Overflow,
+    Promises, Put, Receipt, Replay, Result, Revision, Seq, Stored, StreamSpec, Subscription, Watch,
 };
 
 /// One identity's view of an engine.
 ///
 /// Administration and buckets are asked under the subjects a NATS server uses for them:
 /// `$JS.API.STREAM.CREATE.<stream>` to declare, `$JS.API.STREAM.INFO.<stream>` for the lag,
-/// `$JS.API.STREAM.MSG.GET.<stream>` to replay, `$KV.<bucket>.<key>` to write (publish) or read
-/// (subscribe) a bucket. Who may append tasks, dead letters or evidence to a subject may also read
+/// `$JS.API.STREAM.MSG.DELETE.<stream>` to discard,
+/// `$JS.API.CONSUMER.LIST.<stream>` to see its consumers, `$JS.API.CONSUMER.PAUSE.<stream>.<name>`
+/// and `$JS.API.CONSUMER.DELETE.<stream>.<name>` for one of them, `$KV.<bucket>.<key>` to write
+/// (publish) or read (subscribe) a bucket, and `$O.<bucket>.M.<key>` likewise for blobs. Who may append tasks, dead letters or evidence to a subject may also read
 /// what is stored there, to go on from it and to know its own messages again, unless the policy
 /// denies to hear it.
 /// The wrapper forwards everything else; its place in a stack does not matter, because it only ever
@@ -65,8 +69,23 @@ impl Guarded {
         self.may_publish(op, &Subject::parse(&format!("$JS.API.STREAM.{verb}.{stream}"))?)
     }
 
-    fn may_write(&self, op: &'static str, bucket: &BucketName, key: &BucketKey) -> Result<()> {
-        self.may_publish(op, &Subject::parse(&format!("$KV.{bucket}.{key}"))?)
+    fn may_steer(
+        &self,
+        op: &'static str,
+        verb: &str,
+        stream: &StreamName,
+        consumer: &ConsumerName,
+    ) -> Result<()> {
+        let subject = format!("$JS.API.CONSUMER.{verb}.{stream}.{consumer}");
+        self.may_publish(op, &Subject::parse(&subject)?)
+    }
+
+    fn may_write(&self, op: &'static str, place: &str) -> Result<()> {
+        self.may_publish(op, &Subject::parse(place)?)
+    }
+
+    fn may_see(&self, op: &'static str, place: &str) -> Result<()> {
+        self.may_subscribe(op, &Filter::parse(place)?)
     }
 }
 
@@ -122,6 +141,14 @@ impl Bus for Guarded {
         }
     }
 
+    fn append_all(&self, frames: Vec<Frame>) -> BoxFuture<'_, Result<Vec<Receipt>>> {
+        let mut subjects = frames.iter().map(|frame| &frame.subject);
+        match subjects.try_for_each(|subject| self.may_publish("append", subject)) {
+            Ok(()) => self.inner.append_all(frames),
+            Err(error) => refuse(error),
+        }
+    }
+
     fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>> {
         if self.may_read(&subject) {
             return self.inner.last(subject);
@@ -140,6 +167,20 @@ impl Bus for Guarded {
         })
     }
 
+    fn discard(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            self.may_administer("discard", "MSG.DELETE", &stream)?;
+            // A stream may be shared by workspaces: the right to delete in it is not the right to
+            // what others keep there.
+            match self.inner.read(stream.clone(), seq).await? {
+                Some(stored) if !self.may_read(&stored.frame.subject) => {
+                    Err(denied("discard", "read", &stored.frame.subject))
+                }
+                _ => self.inner.discard(stream, seq).await,
+            }
+        })
+    }
+
     fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>> {
         match self.may_subscribe("consume", &consumer.filter) {
             Ok(()) => self.inner.consume(consumer),
@@ -147,9 +188,46 @@ impl Bus for Guarded {
         }
     }
 
-    fn replay(&self, stream: StreamName, from: Seq) -> BoxFuture<'_, Result<Replay>> {
-        match self.may_administer("replay", "MSG.GET", &stream) {
-            Ok(()) => self.inner.replay(stream, from),
+    fn consumers(&self, stream: StreamName) -> BoxFuture<'_, Result<Vec<ConsumerState>>> {
+        let subject = Subject::parse(&format!("$JS.API.CONSUMER.LIST.{stream}"));
+        let asked = subject.map_err(Error::from);
+        match asked.and_then(|subject| self.may_publish("consumers", &subject)) {
+            Ok(()) => self.inner.consumers(stream),
+            Err(error) => refuse(error),
+        }
+    }
+
+    fn pause(
+        &self,
+        stream: StreamName,
+        consumer: ConsumerName,
+        until: Option<Timestamp>,
+    ) -> BoxFuture<'_, Result<()>> {
+        match self.may_steer("pause", "PAUSE", &stream, &consumer) {
+            Ok(()) => self.inner.pause(stream, consumer, until),
+            Err(error) => refuse(error),
+        }
+    }
+
+    fn remove_consumer(
+        &self,
+        stream: StreamName,
+        consumer: ConsumerName,
+    ) -> BoxFuture<'_, Result<bool>> {
+        match self.may_steer("remove consumer", "DELETE", &stream, &consumer) {
+            Ok(()) => self.inner.remove_consumer(stream, consumer),
+            Err(error) => refuse(error),
+        }
+    }
+
+    fn replay(
+        &self,
+        stream: StreamName,
+        filter: Filter,
+        from: Seq,
+    ) -> BoxFuture<'_, Result<Replay>> {
+        match self.may_subscribe("replay", &filter) {
+            Ok(()) => self.inner.replay(stream, filter, from),
             Err(error) => refuse(error),
         }
     }
@@ -168,22 +246,15 @@ impl Bus for Guarded {
 
 impl Buckets for Guarded {
     fn get(&self, bucket: BucketName, key: BucketKey) -> BoxFuture<'_, Result<Option<Entry>>> {
-        let filter = Filter::parse(&format!("$KV.{bucket}.{key}")).map_err(Error::from);
-        match filter.and_then(|filter| self.may_subscribe("get", &filter)) {
+        match self.may_see("get", &format!("$KV.{bucket}.{key}")) {
             Ok(()) => self.inner.get(bucket, key),
             Err(error) => refuse(error),
         }
     }
 
-    fn put(
-        &self,
-        bucket: BucketName,
-        key: BucketKey,
-        value: Bytes,
-        expect: ExpectRevision,
-    ) -> BoxFuture<'_, Result<Revision>> {
-        match self.may_write("put", &bucket, &key) {
-            Ok(()) => self.inner.put(bucket, key, value, expect),
+    fn put(&self, bucket: BucketName, key: BucketKey, put: Put) -> BoxFuture<'_, Result<Revision>> {
+        match self.may_write("put", &format!("$KV.{bucket}.{key}")) {
+            Ok(()) => self.inner.put(bucket, key, put),
             Err(error) => refuse(error),
         }
     }
@@ -194,8 +265,55 @@ impl Buckets for Guarded {
         key: BucketKey,
         expect: ExpectRevision,
     ) -> BoxFuture<'_, Result<()>> {
-        match self.may_write("delete", &bucket, &key) {
+        match self.may_write("delete", &format!("$KV.{bucket}.{key}")) {
             Ok(()) => self.inner.delete(bucket, key, expect),
+            Err(error) => refuse(error),
+        }
+    }
+
+    fn watch(
+        &self,
+        bucket: BucketName,
+        keys: Filter,
+        after: Revision,
+    ) -> BoxFuture<'_, Result<Watch>> {
+        match self.may_see("watch", &format!("$KV.{bucket}.{keys}")) {
+            Ok(()) => self.inner.watch(bucket, keys, after),
+            Err(error) => refuse(error),
+        }
+    }
+}
+
+impl Blobs for Guarded {
+    fn put_blob(
+        &self,
+        bucket: BucketName,
+        key: BucketKey,
+        body: BlobBody,
+    ) -> BoxFuture<'_, Result<BlobInfo>> {
+        match self.may_write("put blob", &format!("$O.{bucket}.M.{key}")) {
+            Ok(()) => self.inner.put_blob(bucket, key, body),
+            Err(error) => refuse(error),
+        }
+    }
+
+    fn get_blob(&self, bucket: BucketName, key: BucketKey) -> BoxFuture<'_, Result<Option<Blob>>> {
+        match self.may_see("get blob", &format!("$O.{bucket}.M.{key}")) {
+            Ok(()) => self.inner.get_blob(bucket, key),
+            Err(error) => refuse(error),
+        }
+    }
+
+    fn delete_blob(&self, bucket: BucketName, key: BucketKey) -> BoxFuture<'_, Result<bool>> {
+        match self.may_write("delete blob", &format!("$O.{bucket}.M.{key}")) {
+            Ok(()) => self.inner.delete_blob(bucket, key),
+            Err(error) => refuse(error),
+        }
+    }
+
+    fn list_blobs(&self, bucket: BucketName) -> BoxFuture<'_, Result<Vec<BlobInfo>>> {
+        match self.may_see("list blobs", &format!("$O.{bucket}.M.>")) {
+            Ok(()) => self.inner.list_blobs(bucket),
             Err(error) => refuse(error),
         }
     }

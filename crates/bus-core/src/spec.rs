@@ -2,6 +2,7 @@
 
 use std::{num::NonZeroU64, time::Duration};
 
+use bus_envelope::Timestamp;
 use bus_subjects::{ConsumerName, Filter, StreamName};
 
 /// A declared stream: which subjects it keeps and for how long.
@@ -62,6 +63,17 @@ pub struct ConsumerSpec {
     pub filter: Filter,
     /// How long a delivery belongs to the member that got it, unless extended.
     pub lease: Duration,
+}
+
+/// A consumer as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumerState {
+    /// What it was made as.
+    pub spec: ConsumerSpec,
+    /// What waits for it and what its members hold; `oldest` is the age of the oldest of both.
+    pub lag: Lag,
+    /// Until when it hands out nothing.
+    pub paused_until: Option<Timestamp>,
 }
 
 /// What must hold for an append to be stored.

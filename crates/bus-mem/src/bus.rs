@@ -9,12 +9,13 @@ use std::{
 };
 
 use bus_core::{
-    BoxFuture, Buckets, Bus, Clock, ConsumerSpec, Deliveries, Durability, Engine, Entry, Error,
-    ErrorKind, Expect, ExpectRevision, Frame, Lag, Overflow, Promises, Receipt, Replay, Result,
-    Revision, Seq, Stored, StreamSpec, Subscription, SystemClock,
+    Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, Clock, ConsumerSpec, ConsumerState,
+    Deliveries, Durability, Engine, Entry, Error, ErrorKind, Expect, ExpectRevision, Frame, Lag,
+    Overflow, Promises, Put, Receipt, Replay, Result, Revision, Seq, Stored, StreamSpec,
+    Subscription, SystemClock, Watch,
 };
-use bus_subjects::{BucketKey, BucketName, Filter, StreamName, Subject};
-use bytes::Bytes;
+use bus_envelope::Timestamp;
+use bus_subjects::{BucketKey, BucketName, ConsumerName, Filter, StreamName, Subject};
 use tokio::task::coop::consume_budget;
 
 use crate::{
@@ -175,7 +176,7 @@ impl Bus for InMemoryBus {
         Box::pin(async move {
             let connection = self.connection();
             connection.check_open("publish")?;
-            frame.check_size("publish")?;
+            frame.check_live("publish")?;
             connection.broker.live.publish(frame);
             // Subscribers may live on this very thread. A publisher that awaits nothing else
             // would starve them and lose nearly everything, so it gives way now and then.
@@ -202,7 +203,7 @@ impl Bus for InMemoryBus {
         Box::pin(async move {
             let connection = self.connection();
             connection.check_open("request")?;
-            frame.check_size("request")?;
+            frame.check_live("request")?;
             let broker = &connection.broker;
             let number = broker.last_request.fetch_add(1, Ordering::Relaxed) + 1;
             // No agent can be called `=mem`, so no role's own reply inbox reaches into these.
@@ -239,6 +240,35 @@ impl Bus for InMemoryBus {
         })
     }
 
+    fn append_all(&self, _frames: Vec<Frame>) -> BoxFuture<'_, Result<Vec<Receipt>>> {
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    }
+
+    fn discard(&self, _stream: StreamName, _seq: Seq) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    }
+
+    fn consumers(&self, _stream: StreamName) -> BoxFuture<'_, Result<Vec<ConsumerState>>> {
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    }
+
+    fn pause(
+        &self,
+        _stream: StreamName,
+        _consumer: ConsumerName,
+        _until: Option<Timestamp>,
+    ) -> BoxFuture<'_, Result<()>> {
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    }
+
+    fn remove_consumer(
+        &self,
+        _stream: StreamName,
+        _consumer: ConsumerName,
+    ) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    }
+
     fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>> {
         Box::pin(async move {
             self.connection().check_open("last")?;
@@ -265,12 +295,17 @@ impl Bus for InMemoryBus {
         })
     }
 
-    fn replay(&self, stream: StreamName, from: Seq) -> BoxFuture<'_, Result<Replay>> {
+    fn replay(
+        &self,
+        stream: StreamName,
+        filter: Filter,
+        from: Seq,
+    ) -> BoxFuture<'_, Result<Replay>> {
         Box::pin(async move {
             self.connection().check_open("replay")?;
             let durable = self.connection().durable();
             let (key, until) = durable.lock().state.broker.head(&stream)?;
-            Ok(Replay::new(Reader::new(Arc::clone(durable), key, from, until)))
+            Ok(Replay::new(Reader::new(Arc::clone(durable), key, filter, (from, until))))
         })
     }
 
@@ -299,16 +334,10 @@ impl Buckets for InMemoryBus {
         })
     }
 
-    fn put(
-        &self,
-        bucket: BucketName,
-        key: BucketKey,
-        value: Bytes,
-        expect: ExpectRevision,
-    ) -> BoxFuture<'_, Result<Revision>> {
+    fn put(&self, bucket: BucketName, key: BucketKey, put: Put) -> BoxFuture<'_, Result<Revision>> {
         Box::pin(async move {
             self.connection().check_open("put")?;
-            self.connection().buckets().put(&bucket, &key, value, expect)
+            self.connection().buckets().put(&bucket, &key, put.value, put.expect)
         })
     }
 
@@ -322,6 +351,42 @@ impl Buckets for InMemoryBus {
             self.connection().check_open("delete")?;
             self.connection().buckets().delete(&bucket, &key, expect)
         })
+    }
+
+    fn watch(
+        &self,
+        _bucket: BucketName,
+        _keys: Filter,
+        _after: Revision,
+    ) -> BoxFuture<'_, Result<Watch>> {
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    }
+}
+
+impl Blobs for InMemoryBus {
+    fn put_blob(
+        &self,
+        _bucket: BucketName,
+        _key: BucketKey,
+        _body: BlobBody,
+    ) -> BoxFuture<'_, Result<BlobInfo>> {
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    }
+
+    fn get_blob(
+        &self,
+        _bucket: BucketName,
+        _key: BucketKey,
+    ) -> BoxFuture<'_, Result<Option<Blob>>> {
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    }
+
+    fn delete_blob(&self, _bucket: BucketName, _key: BucketKey) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    }
+
+    fn list_blobs(&self, _bucket: BucketName) -> BoxFuture<'_, Result<Vec<BlobInfo>>> {
+        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
     }
 }
 

@@ -44,7 +44,7 @@ impl FeedStream {
     pub(crate) async fn next_frame(&mut self) -> Option<Frame> {
         loop {
             match std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await? {
-                FeedItem::Frame(frame) => return Some(frame),
+                FeedItem::Frame(frame) => return Some(frame.into_frame()),
                 FeedItem::Gap { .. } => {}
             }
         }
@@ -64,7 +64,7 @@ impl Stream for FeedStream {
         ready!(pin!(consume_budget()).poll(cx));
         self.feed.poll(cx).map(|item| {
             item.map(|item| match item {
-                Popped::Frame(frame) => FeedItem::Frame(Arc::unwrap_or_clone(frame)),
+                Popped::Frame(frame) => FeedItem::Frame(frame.into()),
                 Popped::Gap(missed) => FeedItem::Gap { missed },
             })
         })

@@ -11,6 +11,12 @@ use crate::{Subject, SubjectError, subject::Wildcards, subject::check};
 pub struct Filter(Arc<str>);
 
 impl Filter {
+    /// The filter of every subject: `>`.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::trusted(">".to_owned())
+    }
+
     /// Checks `text` as a filter.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, path::Path};
 use bus_core::{Bus, Seq, planes};
 use bus_envelope::{ChainLimits, ChainScope, ChainSet, ChainTotals, MessageEnvelope, wire};
 use bus_evidence::{BundleWriter, Log, Options};
-use bus_subjects::StreamName;
+use bus_subjects::{Filter, StreamName};
 
 use super::{feeder::Fed, fleet::Fleet, ledger::Ledger};
 use crate::error::{CliError, Exit};
@@ -91,7 +91,7 @@ async fn read_stream<B: Bus + ?Sized>(
         ledger.fail(format!("what is stored could not be read to its end: {error}"));
     };
     let replay = match stream {
-        Ok(stream) => engine.replay(stream, Seq(1)).await,
+        Ok(stream) => engine.replay(stream, Filter::all(), Seq(1)).await,
         Err(error) => Err(error),
     };
     let mut replay = match replay {

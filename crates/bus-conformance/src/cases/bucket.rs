@@ -1,6 +1,6 @@
 //! Buckets: one value a key, and writes that say what they expect.
 
-use bus_core::{Entry, Error, ErrorKind, ExpectRevision, Revision};
+use bus_core::{Entry, Error, ErrorKind, ExpectRevision, Put, Revision};
 use bus_subjects::BucketKey;
 use bytes::Bytes;
 
@@ -38,7 +38,7 @@ async fn put(
     expect: ExpectRevision,
 ) -> CaseResult<Result<Revision, Error>> {
     let (bucket, key) = (context.bucket("CLAIMS")?, BucketKey::parse(key)?);
-    Ok(context.bus.put(bucket, key, Bytes::from(value.to_owned()), expect).await)
+    Ok(context.bus.put(bucket, key, Put::new(value.to_owned()).expect(expect)).await)
 }
 
 async fn put_any(context: &Context, key: &str, value: &str) -> CaseResult<Revision> {
@@ -69,7 +69,7 @@ async fn a_key_never_put_is_absent(context: &Context) -> CaseResult {
 async fn a_value_is_read_back_with_its_revision(context: &Context) -> CaseResult {
     let (bucket, key) = (context.bucket("CLAIMS")?, BucketKey::parse("a.b/c=1_-")?);
     let value: Bytes = (0..=u8::MAX).collect();
-    let put = context.bus.put(bucket.clone(), key.clone(), value.clone(), ExpectRevision::Any);
+    let put = context.bus.put(bucket.clone(), key.clone(), Put::new(value.clone()));
     let revision = put.await?;
     equal("entry", context.bus.get(bucket, key).await?, Some(Entry { value, revision }))
 }
@@ -145,7 +145,8 @@ async fn racing_first_puts_let_one_through(context: &Context) -> CaseResult {
             // Lets every other writer see that nothing is there.
             tokio::task::yield_now().await;
             let value = Bytes::from(n.to_string());
-            let written = bus.put(bucket, key, value, ExpectRevision::Absent).await;
+            let written =
+                bus.put(bucket, key, Put::new(value).expect(ExpectRevision::Absent)).await;
             CaseResult::Ok((before, written))
         });
     }
@@ -215,7 +216,10 @@ async fn keys_and_buckets_are_apart(context: &Context) -> CaseResult {
     put_any(context, "K", "three").await?;
     let (other, key) = (context.bucket("OTHER")?, BucketKey::parse("k")?);
     let value = Bytes::from_static(b"four");
-    context.bus.put(other.clone(), key.clone(), value.clone(), ExpectRevision::Absent).await?;
+    context
+        .bus
+        .put(other.clone(), key.clone(), Put::new(value.clone()).expect(ExpectRevision::Absent))
+        .await?;
     for (key, value) in [("k", "one"), ("k.k", "two"), ("K", "three")] {
         holds_value(context, key, Some(value)).await?;
     }

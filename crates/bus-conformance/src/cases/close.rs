@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bus_core::{ErrorKind, Expect, ExpectRevision, Overflow, Retention, Seq, Verdict};
+use bus_core::{ErrorKind, Expect, ExpectRevision, Overflow, Put, Retention, Seq, Verdict};
 use bus_subjects::{BucketKey, Filter};
 use bytes::Bytes;
 
@@ -109,7 +109,7 @@ async fn a_closed_bus_refuses_the_durable_plane(context: &Context) -> CaseResult
     refused("last", bus.last(subject).await, ErrorKind::Closed)?;
     let consumed = bus.consume(context.consumer(&stream, "coder")?).await;
     refused("consume", consumed, ErrorKind::Closed)?;
-    refused("replay", bus.replay(stream.clone(), Seq(0)).await, ErrorKind::Closed)?;
+    refused("replay", bus.replay(stream.clone(), Filter::all(), Seq(0)).await, ErrorKind::Closed)?;
     refused("lag", bus.lag(stream).await, ErrorKind::Closed)
 }
 
@@ -117,10 +117,10 @@ async fn a_closed_bus_refuses_its_buckets(context: &Context) -> CaseResult {
     let (bucket, key) = (context.bucket("CLAIMS")?, BucketKey::parse("k1")?);
     let (any, value) = (ExpectRevision::Any, Bytes::from_static(b"v"));
     let bus = &context.bus;
-    bus.put(bucket.clone(), key.clone(), value.clone(), any).await?;
+    bus.put(bucket.clone(), key.clone(), Put::new(value.clone())).await?;
     bus.close().await?;
     refused("get", bus.get(bucket.clone(), key.clone()).await, ErrorKind::Closed)?;
-    let written = bus.put(bucket.clone(), key.clone(), value, any).await;
+    let written = bus.put(bucket.clone(), key.clone(), Put::new(value)).await;
     refused("put", written, ErrorKind::Closed)?;
     refused("delete", bus.delete(bucket, key, any).await, ErrorKind::Closed)
 }

@@ -1,7 +1,7 @@
 //! Replays: from any position to the head of the call, disturbing nobody.
 
 use bus_core::{ErrorKind, Retention, Seq, Verdict};
-use bus_subjects::StreamName;
+use bus_subjects::{Filter, StreamName};
 
 use crate::{
     case::{Case, cases},
@@ -58,7 +58,7 @@ async fn a_replay_starts_at_its_position(context: &Context) -> CaseResult {
 
 async fn a_replay_ends_at_the_head_of_its_call(context: &Context) -> CaseResult {
     let stream = five_receipts(context, Retention::AppendOnly).await?;
-    let mut replay = context.bus.replay(stream, Seq(4)).await?;
+    let mut replay = context.bus.replay(stream, Filter::all(), Seq(4)).await?;
     context.append(&context.subject("receipts", "s1.completed")?, "r6").await?;
     let mut texts = Vec::new();
     while let Some(stored) = context.wait("a replay", replay.next()).await? {
@@ -69,14 +69,14 @@ async fn a_replay_ends_at_the_head_of_its_call(context: &Context) -> CaseResult 
 
 async fn a_replay_of_an_empty_stream_ends_at_once(context: &Context) -> CaseResult {
     let stream = context.work_queue().await?;
-    let mut replay = context.bus.replay(stream, Seq(0)).await?;
+    let mut replay = context.bus.replay(stream, Filter::all(), Seq(0)).await?;
     let first = context.at_once("the end of the replay", replay.next()).await?;
     equal("items of the replay", first.is_some(), false)
 }
 
 async fn a_replay_of_an_unknown_stream_is_not_found(context: &Context) -> CaseResult {
     let unknown = context.stream_name("UNKNOWN")?;
-    refused("replay", context.bus.replay(unknown, Seq(0)).await, ErrorKind::NotFound)
+    refused("replay", context.bus.replay(unknown, Filter::all(), Seq(0)).await, ErrorKind::NotFound)
 }
 
 async fn a_replay_claims_nothing(context: &Context) -> CaseResult {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bus_core::{ExpectRevision, Retention, Verdict};
-use bus_subjects::BucketKey;
+use bus_core::{Put, Retention, Verdict};
+use bus_subjects::{BucketKey, Filter};
 use bytes::Bytes;
 
 use crate::{
@@ -28,7 +28,7 @@ async fn a_restart_keeps_everything_acknowledged(context: &Context) -> CaseResul
     }
     context.restart().await?;
     let bus = context.connect("afterwards").await?;
-    let mut replay = bus.replay(stream, bus_core::Seq(0)).await?;
+    let mut replay = bus.replay(stream, Filter::all(), bus_core::Seq(0)).await?;
     for (n, seq) in receipts.into_iter().enumerate() {
         let stored = context.wait("a replay", replay.next()).await?.transpose()?;
         let got = stored.map(|stored| (text(&stored.frame), stored.seq));
@@ -71,13 +71,13 @@ async fn a_restart_keeps_what_ids_were_seen(context: &Context) -> CaseResult {
 
 async fn a_restart_keeps_buckets(context: &Context) -> CaseResult {
     let (bucket, key) = (context.bucket("CLAIMS")?, BucketKey::parse("k1")?);
-    let (any, value) = (ExpectRevision::Any, Bytes::from_static(b"v"));
-    let before = context.bus.put(bucket.clone(), key.clone(), value.clone(), any).await?;
+    let value = Bytes::from_static(b"v");
+    let before = context.bus.put(bucket.clone(), key.clone(), Put::new(value.clone())).await?;
     context.restart().await?;
     let bus = context.connect("afterwards").await?;
     let entry = bus.get(bucket.clone(), key.clone()).await?;
     let got = entry.map(|entry| (entry.value, entry.revision));
     equal("entry", got, Some((value.clone(), before)))?;
-    let after = bus.put(bucket, key, value, any).await?;
+    let after = bus.put(bucket, key, Put::new(value)).await?;
     holds(after > before, || format!("{after:?} comes after {before:?}"))
 }

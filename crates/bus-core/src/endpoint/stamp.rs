@@ -50,7 +50,7 @@ impl Endpoint {
             }
             Form { wire, signed } => self.seal_and_encode(envelope, nonce, wire, signed)?,
         };
-        let frame = Frame { subject, id, reply: None, headers, body };
+        let frame = Frame { subject, id, reply: None, headers, body, placement: None };
         frame.check_size("send")?;
         let head = ChainHead { seq: head.next_seq(), hash };
         Ok(Prepared { draft: draft.clone(), frame, hash, head })

@@ -8,13 +8,14 @@ use std::{
 
 use bus_conformance::advance;
 use bus_core::{
-    BoxFuture, Buckets, Bus, ConsumerSpec, Deliveries, Durability, Engine, Entry, Error, ErrorKind,
-    Expect, ExpectRevision, FeedItem, Frame, FrameId, Lag, Overflow, Promises, Receipt, Replay,
-    Result, Revision, Seq, Stored, StreamSpec, Subscription,
+    Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, ConsumerSpec, ConsumerState,
+    Deliveries, Durability, Engine, Entry, Error, ErrorKind, Expect, ExpectRevision, FeedItem,
+    Frame, FrameId, Lag, Overflow, Promises, Put, Receipt, Replay, Result, Revision, Seq, Stored,
+    StreamSpec, Subscription, Watch,
 };
 use bus_envelope::Timestamp;
 use bus_mem::InMemoryBus;
-use bus_subjects::{BucketKey, BucketName, Filter, StreamName, Subject};
+use bus_subjects::{BucketKey, BucketName, ConsumerName, Filter, StreamName, Subject};
 use bytes::Bytes;
 
 use crate::{
@@ -152,6 +153,10 @@ impl Bus for Broken {
         })
     }
 
+    fn append_all(&self, frames: Vec<Frame>) -> BoxFuture<'_, Result<Vec<Receipt>>> {
+        Box::pin(self.answer(self.inner.append_all(frames)))
+    }
+
     fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>> {
         Box::pin(async move {
             match self.answer(self.inner.last(subject)).await? {
@@ -170,6 +175,31 @@ impl Bus for Broken {
         })
     }
 
+    fn discard(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(self.answer(self.inner.discard(stream, seq)))
+    }
+
+    fn consumers(&self, stream: StreamName) -> BoxFuture<'_, Result<Vec<ConsumerState>>> {
+        Box::pin(self.answer(self.inner.consumers(stream)))
+    }
+
+    fn pause(
+        &self,
+        stream: StreamName,
+        consumer: ConsumerName,
+        until: Option<Timestamp>,
+    ) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.answer(self.inner.pause(stream, consumer, until)))
+    }
+
+    fn remove_consumer(
+        &self,
+        stream: StreamName,
+        consumer: ConsumerName,
+    ) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(self.answer(self.inner.remove_consumer(stream, consumer)))
+    }
+
     fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>> {
         Box::pin(async move {
             let deliveries = self.answer(self.inner.consume(consumer)).await?;
@@ -177,9 +207,14 @@ impl Bus for Broken {
         })
     }
 
-    fn replay(&self, stream: StreamName, from: Seq) -> BoxFuture<'_, Result<Replay>> {
+    fn replay(
+        &self,
+        stream: StreamName,
+        filter: Filter,
+        from: Seq,
+    ) -> BoxFuture<'_, Result<Replay>> {
         Box::pin(async move {
-            let replay = self.answer(self.inner.replay(stream, from)).await?;
+            let replay = self.answer(self.inner.replay(stream, filter, from)).await?;
             if self.has(Fault::SeesGhosts) {
                 let ghost = stored(frame_named("ghost")?);
                 return Ok(Replay::new(Then { first: Some(Ok(ghost)), rest: replay }));
@@ -219,14 +254,14 @@ impl Buckets for Broken {
         &self,
         bucket: BucketName,
         key: BucketKey,
-        value: Bytes,
-        expect: ExpectRevision,
+        mut put: Put,
     ) -> BoxFuture<'_, Result<Revision>> {
         Box::pin(async move {
             let bucket = self.bucket(bucket)?;
-            let ignores = self.has(Fault::IgnoresExpectations);
-            let expect = if ignores { ExpectRevision::Any } else { expect };
-            let revision = self.answer(self.inner.put(bucket, key, value, expect)).await?;
+            if self.has(Fault::IgnoresExpectations) {
+                put.expect = ExpectRevision::Any;
+            }
+            let revision = self.answer(self.inner.put(bucket, key, put)).await?;
             Ok(if self.has(Fault::CountsNoRevisions) { Revision(7) } else { revision })
         })
     }
@@ -247,6 +282,38 @@ impl Buckets for Broken {
             }
             self.answer(self.inner.delete(bucket, key, expect)).await
         })
+    }
+
+    fn watch(
+        &self,
+        bucket: BucketName,
+        keys: Filter,
+        after: Revision,
+    ) -> BoxFuture<'_, Result<Watch>> {
+        Box::pin(self.answer(self.inner.watch(bucket, keys, after)))
+    }
+}
+
+impl Blobs for Broken {
+    fn put_blob(
+        &self,
+        bucket: BucketName,
+        key: BucketKey,
+        body: BlobBody,
+    ) -> BoxFuture<'_, Result<BlobInfo>> {
+        Box::pin(self.answer(self.inner.put_blob(bucket, key, body)))
+    }
+
+    fn get_blob(&self, bucket: BucketName, key: BucketKey) -> BoxFuture<'_, Result<Option<Blob>>> {
+        Box::pin(self.answer(self.inner.get_blob(bucket, key)))
+    }
+
+    fn delete_blob(&self, bucket: BucketName, key: BucketKey) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(self.answer(self.inner.delete_blob(bucket, key)))
+    }
+
+    fn list_blobs(&self, bucket: BucketName) -> BoxFuture<'_, Result<Vec<BlobInfo>>> {
+        Box::pin(self.answer(self.inner.list_blobs(bucket)))
     }
 }
 

@@ -110,7 +110,7 @@ async fn a_full_durable_stream_says_so_and_drops_nothing() {
         }
     }
     assert_eq!(full, 936);
-    let mut replay = bus.replay(name, bus_core::Seq(0)).await.unwrap();
+    let mut replay = bus.replay(name, Filter::all(), bus_core::Seq(0)).await.unwrap();
     for n in 0..64 {
         let stored = replay.next().await.unwrap().unwrap();
         assert_eq!(stored.frame.id.as_str(), n.to_string());

@@ -1,6 +1,7 @@
 //! How a bus ends: by close, or with its last clone.
 
 use bus_core::{Bus, ErrorKind, FeedItem, Seq, Verdict};
+use bus_subjects::Filter;
 
 use super::{append, bell, bus, coder, listen, member, publish, queue, take};
 
@@ -54,7 +55,7 @@ async fn a_replay_that_began_before_the_close_is_complete() {
     for n in 0..200 {
         append(&bus, &n.to_string()).await.unwrap();
     }
-    let mut replay = bus.replay(coder().stream, Seq(0)).await.unwrap();
+    let mut replay = bus.replay(coder().stream, Filter::all(), Seq(0)).await.unwrap();
     bus.close().await.unwrap();
     let mut read = 0;
     while let Some(stored) = replay.next().await {

@@ -104,7 +104,7 @@ async fn publishers_and_subscribers_on_many_threads_lose_nothing_uncounted() {
                     FeedItem::Frame(frame) => {
                         heard += 1;
                         let number: u64 = frame.id.as_str().parse().unwrap();
-                        let before = newest.insert(frame.subject, number);
+                        let before = newest.insert(frame.subject.clone(), number);
                         assert!(before < Some(number), "order is kept per subject");
                     }
                 }
@@ -175,7 +175,7 @@ async fn two_askers_never_share_a_reply_subject() {
         let mut replies = Vec::new();
         while replies.len() < 2 {
             if let Some(FeedItem::Frame(question)) = service.next().await {
-                replies.push(question.reply.unwrap());
+                replies.push(question.reply.clone().unwrap());
             }
         }
         assert_ne!(replies[0], replies[1]);
