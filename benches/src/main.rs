@@ -13,6 +13,7 @@ mod codec;
 mod event;
 mod raw_json;
 mod raw_postcard;
+mod raw_trie;
 mod seal;
 mod subjects;
 

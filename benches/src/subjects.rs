@@ -1,17 +1,24 @@
 //! Subject matching beside quill-pubsub, the best public matcher, on the same patterns.
 
-use std::hint::black_box;
+use std::{collections::HashMap, hint::black_box};
 
 use anyhow::{Context, Result, anyhow};
-use bus_subjects::{Filter, Subject, SubjectTable};
+use bus_subjects::{Filter, Subject, SubjectCache, SubjectTable};
 use quill::{Pattern, Registry, Topic};
 
-use crate::case::{Case, Figures, compare};
+use crate::{
+    case::{Case, Figures, compare},
+    raw_trie::Trie,
+};
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "subject-match-10", goal: Some(0.6), measure: || beside_quill(10) },
     Case { name: "subject-match-1000", goal: Some(0.6), measure: || beside_quill(1_000) },
     Case { name: "subject-match-100000", goal: Some(0.6), measure: || beside_quill(100_000) },
+    Case { name: "R1-subject-match-10", goal: Some(1.2), measure: || beside_a_trie(10) },
+    Case { name: "R1-subject-match-1000", goal: Some(1.2), measure: || beside_a_trie(1_000) },
+    Case { name: "R1-subject-match-100000", goal: Some(1.2), measure: || beside_a_trie(100_000) },
+    Case { name: "R2-subject-seen-before", goal: Some(3.0), measure: seen_before },
     Case { name: "subject-growth", goal: Some(6.0), measure: growth },
 ];
 
@@ -40,6 +47,63 @@ fn beside_quill(filters: u64) -> Result<Figures> {
             Ok(found)
         },
         || found_by(&table, black_box(ours.next().context("no subject")?)),
+    )
+}
+
+/// Both match subjects that were parsed before; neither remembers an answer.
+fn beside_a_trie(filters: u64) -> Result<Figures> {
+    let world = World::new(filters);
+    let mut trie = Trie::default();
+    for (number, filter) in (0_u64..).zip(&world.filters) {
+        trie.insert(filter, number);
+    }
+    let (table, subjects) = (world.table()?, world.parsed()?);
+    for subject in &subjects {
+        let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+        trie.for_each_match(subject.as_str(), |number| theirs.push(number));
+        table.for_each_match(subject, |number| ours.push(*number));
+        theirs.sort_unstable();
+        ours.sort_unstable();
+        anyhow::ensure!(ours == theirs, "the matchers disagree about {subject}");
+    }
+    let (mut raw, mut own) = (subjects.iter().cycle(), subjects.iter().cycle());
+    compare(
+        || {
+            let subject = black_box(raw.next().context("no subject")?);
+            let mut found = 0;
+            trie.for_each_match(subject.as_str(), |number| found ^= number);
+            Ok(found)
+        },
+        || found_by(&table, black_box(own.next().context("no subject")?)),
+    )
+}
+
+/// The answer for a subject that was asked before, beside one look-up in a map of texts.
+fn seen_before() -> Result<Figures> {
+    let world = World::new(1_000);
+    let (table, subjects) = (world.table()?, world.parsed()?);
+    let subjects = subjects.get(..SEEN).context("too few subjects")?;
+    let hasher = ahash::RandomState::new();
+    let mut map = HashMap::with_hasher(hasher);
+    let mut cache = SubjectCache::new(SEEN * 8);
+    let generation = table.generation();
+    for subject in subjects {
+        let found = found_by(&table, subject)?;
+        map.insert(subject.as_str().to_owned(), found);
+        cache.keep(subject, generation, found);
+    }
+    let subjects: Vec<_> = subjects.iter().filter(|s| cache.get(s, generation).is_some()).collect();
+    anyhow::ensure!(subjects.len() > SEEN / 2, "most subjects share a slot");
+    let (mut raw, mut ours) = (subjects.iter().cycle(), subjects.iter().cycle());
+    compare(
+        || {
+            let subject = black_box(raw.next().context("no subject")?);
+            Ok(*map.get(subject.as_str()).context("it was put there")?)
+        },
+        || {
+            let subject = black_box(ours.next().context("no subject")?);
+            Ok(*cache.get(subject, generation).context("it was kept")?)
+        },
     )
 }
 
@@ -160,3 +224,4 @@ impl Dice {
 
 const SEED: u64 = 0x5eed_0001;
 const SUBJECTS: usize = 4_096;
+const SEEN: usize = 64;

@@ -2,6 +2,7 @@
 
 mod acl;
 mod address;
+mod cache;
 mod decision;
 mod error;
 mod filter;
@@ -18,6 +19,7 @@ mod token;
 
 pub use acl::{AclPolicy, Action, Effect, Rule, RuleSet};
 pub use address::Address;
+pub use cache::SubjectCache;
 pub use decision::Decision;
 pub use error::SubjectError;
 pub use filter::Filter;

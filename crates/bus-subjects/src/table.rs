@@ -153,5 +153,10 @@ impl<T> std::fmt::Debug for SubjectTable<T> {
     }
 }
 
+/// A hash of a text; equal texts have equal hashes, which is all that may be relied on.
+pub(crate) fn hash_text(seed: u64, text: &str) -> u64 {
+    levels::hash(seed, text.as_bytes())
+}
+
 #[cfg(test)]
 mod tests;
