@@ -67,9 +67,19 @@ fn time<T>(call: &mut impl FnMut() -> Result<T>, calls: u32) -> Result<Duration>
     Ok(processor_time().saturating_sub(start))
 }
 
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    // The clock counts up from zero, so neither part is negative or too large.
+/// The processor time of this thread, system calls included, whatever else ran meanwhile.
+pub(crate) fn processor_time() -> Duration {
+    read(ClockId::ThreadCPUTime)
+}
+
+/// Time that passes whoever runs.
+pub(crate) fn wall_time() -> Duration {
+    read(ClockId::Monotonic)
+}
+
+fn read(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    // Both clocks count up from zero, so neither part is negative or too large.
     let (seconds, rest) = (time.tv_sec.try_into(), time.tv_nsec.try_into());
     Duration::new(seconds.unwrap_or_default(), rest.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Measures the pure crates beside the raw libraries: one JSON row a line on standard output.
+//! Measures what we build beside the raw libraries: one JSON row a line on standard output.
 //!
 //! `cargo xtask bench` builds and runs this. The one argument is part of a case's name.
 #![expect(clippy::print_stdout, reason = "printing the rows is what this program is for")]
@@ -11,16 +11,30 @@ use case::Case;
 mod case;
 mod codec;
 mod event;
+mod fanout;
+mod fanout_cost;
+mod queue;
+mod queue_claims;
 mod raw_json;
 mod raw_postcard;
+mod raw_queue;
 mod raw_trie;
 mod seal;
 mod subjects;
 
 fn main() -> Result<()> {
     let filter = std::env::args().nth(1).unwrap_or_default();
-    let groups: [&[Case]; 3] = [subjects::CASES, codec::CASES, seal::CASES];
-    for case in groups.into_iter().flatten().filter(|case| case.name.contains(&filter)) {
+    let groups: [(&str, &[Case]); 7] = [
+        ("lower", fanout_cost::COSTS),
+        ("higher", fanout::RATES),
+        ("lower", queue::CASES),
+        ("lower", queue_claims::CASES),
+        ("lower", subjects::CASES),
+        ("lower", codec::CASES),
+        ("lower", seal::CASES),
+    ];
+    let all = groups.into_iter().flat_map(|(better, cases)| cases.iter().map(move |c| (better, c)));
+    for (better, case) in all.filter(|(_, case)| case.name.contains(&filter)) {
         let figures = (case.measure)().with_context(|| format!("measure {}", case.name))?;
         let row = json!({
             "case": case.name,
@@ -28,7 +42,7 @@ fn main() -> Result<()> {
             "ours": figures.ours,
             "ratio": figures.ours / figures.raw,
             "goal": case.goal,
-            "better": "lower",
+            "better": better,
         });
         println!("{row}");
     }

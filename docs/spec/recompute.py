@@ -79,13 +79,23 @@ def chains_out(case):
     else:
         genesis = envelope.genesis_of_incarnation(
             case["workspace"], case["agent"], case["incarnation"], case["subject"])
-    prev, links = genesis.hex(), []
-    for seq, event in enumerate(case["events"], 1):
+    after = case.get("after", {"seq": 0, "leaf": genesis.hex()})
+    prev, links = after["leaf"], []
+    for seq, event in enumerate(case["events"], after["seq"] + 1):
         e = {**case["template"], **event, "workspace": case["workspace"],
              "subject": case["subject"], "seq": seq, "prevhash": prev}
         prev = envelope.leaf(e).hex()
         links.append({"seq": seq, "prevhash": e["prevhash"], "leaf": prev})
     return {"genesis": genesis.hex(), "links": links}
+
+
+def live_checkpoints_out(case):
+    """What a checkpoint of live messages lists."""
+    if case["do"] == "make":
+        return {"payload": envelope.checkpoint_of(case["leaves"]).hex()}
+    first, leaves = envelope.read_checkpoint(
+        case["type"], case["seq"], case["prevhash"], bytes.fromhex(case["payload"]))
+    return {"first_seq": first, "leaves": leaves}
 
 
 def trees_out(case):
@@ -142,6 +152,15 @@ def receipts_out(case):
                                     ).decode()
     records.read_receipt(case["json"].encode())
     return "accepted"
+
+
+def approvals_out(case):
+    """What a reader makes of a request or a verdict, and the ids that follow from their leaves."""
+    do = case["do"]
+    if do == "ids":
+        return records.approval_ids(case["request"], case["verdict"])
+    read = {"request": records.read_approval_request, "verdict": records.read_approval_verdict}
+    return records.compact_json(read[do](case["json"].encode()))
 
 
 def dead_letters_out(case):
@@ -210,8 +229,9 @@ def bundles_out(case):
 
 FILES = {
     "bundles": bundles_out, "certificates": certificates_out, "chains": chains_out,
-    "checkpoints": checkpoints_out, "dead-letters": dead_letters_out, "decoding": decoding_out,
-    "envelopes": envelopes_out, "keys": keys_out, "messages": messages_out,
+    "approvals": approvals_out, "checkpoints": checkpoints_out, "dead-letters": dead_letters_out, "decoding": decoding_out,
+    "envelopes": envelopes_out, "keys": keys_out, "live-checkpoints": live_checkpoints_out,
+    "messages": messages_out,
     "receipts": receipts_out, "seals": seals_out, "subjects": subjects_out, "trees": trees_out,
 }
 

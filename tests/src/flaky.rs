@@ -1,17 +1,24 @@
 //! An engine that fails on command: what a broker does on a bad day, at the place a story names.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod watched;
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use bus_core::{
-    Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, ConsumerSpec, ConsumerState,
-    Deliveries, Delivery, Engine, Entry, Error, ErrorKind, Expect, ExpectRevision, Frame, Lag,
-    Overflow, Promises, Put, Receipt, Replay, Result, Revision, Seq, Settle, Stored, StreamSpec,
-    Subscription, Verdict, Watch,
+    Answer, Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, ConsumerSpec, ConsumerState,
+    Deliveries, Engine, Entry, Error, ErrorKind, Expect, ExpectRevision, Frame, Lag, Overflow,
+    Promises, Put, Receipt, Replay, Result, Revision, Seq, Stored, StreamSpec, Subscription,
+    Verdict, Watch,
 };
 use bus_envelope::Timestamp;
 use bus_subjects::{BucketKey, BucketName, ConsumerName, Filter, StreamName, Subject};
 use futures_util::stream;
 use tokio::sync::Notify;
+
+use self::watched::watched;
 
 /// A real engine with a script of faults before it and a log of every call.
 ///
@@ -69,6 +76,8 @@ pub enum Fault {
     LostAfter,
     /// It is done and the answer never comes: whoever waits is stuck until it is dropped.
     StuckAfter,
+    /// It is done, after this time of the stopped clock.
+    SlowBefore(Duration),
 }
 
 /// One call, as it arrived.
@@ -161,6 +170,10 @@ impl Shared {
                 work.await?;
                 Err(lost())
             }
+            Some(Fault::SlowBefore(time)) => {
+                let _over = tokio::time::timeout(time, std::future::pending::<()>()).await;
+                work.await
+            }
             Some(Fault::StuckAfter) => {
                 work.await?;
                 self.hung.notify_one();
@@ -191,7 +204,7 @@ impl Bus for Flaky {
         Box::pin(self.0.play(call, self.0.inner.subscribe(filter, overflow)))
     }
 
-    fn request(&self, frame: Frame, wait: std::time::Duration) -> BoxFuture<'_, Result<Frame>> {
+    fn request(&self, frame: Frame, wait: Duration) -> BoxFuture<'_, Result<Frame>> {
         let call = Call::with(Op::Request, &frame);
         Box::pin(self.0.play(call, self.0.inner.request(frame, wait)))
     }
@@ -201,9 +214,11 @@ impl Bus for Flaky {
         Box::pin(self.0.play(call, self.0.inner.declare(stream)))
     }
 
-    fn append(&self, frame: Frame, expect: Expect) -> BoxFuture<'_, Result<Receipt>> {
+    fn append(&self, frame: Frame, expect: Expect) -> Answer<'_, Receipt> {
         let call = Call::with(Op::Append, &frame);
-        Box::pin(self.0.play(call, self.0.inner.append(frame, expect)))
+        // The engine may store it in the very call, so that comes after the script had its say.
+        let append = async move { self.0.inner.append(frame, expect).await };
+        Answer::later(self.0.play(call, append))
     }
 
     fn append_all(&self, frames: Vec<Frame>) -> BoxFuture<'_, Result<Vec<Receipt>>> {
@@ -350,45 +365,6 @@ impl Blobs for Flaky {
 impl Engine for Flaky {
     fn promises(&self) -> Promises {
         self.0.inner.promises()
-    }
-}
-
-/// The same delivery, its settlement under the script.
-fn watched(shared: Arc<Shared>, inner: Delivery) -> Delivery {
-    let message = Stored { frame: inner.frame.clone(), seq: inner.seq, time: inner.stored };
-    let (stream, attempt, lease) = (inner.stream.clone(), inner.attempt, inner.lease);
-    let frame = inner.frame.clone();
-    let settle = Watched { shared, frame, inner: tokio::sync::Mutex::new(Some(inner)) };
-    Delivery::new(stream, message, attempt, lease, Box::new(settle))
-}
-
-struct Watched {
-    shared: Arc<Shared>,
-    frame: Frame,
-    /// The engine's delivery until it is settled; the lock serialises that with extensions.
-    inner: tokio::sync::Mutex<Option<Delivery>>,
-}
-
-impl Settle for Watched {
-    fn settle(&self, verdict: Verdict) -> BoxFuture<'_, Result<()>> {
-        let mut call = Call::with(Op::Settle, &self.frame);
-        call.verdict = Some(verdict.clone());
-        Box::pin(self.shared.play(call, async move {
-            match self.inner.lock().await.take() {
-                Some(inner) => inner.settle(verdict).await,
-                None => Err(Error::new(ErrorKind::LeaseLost, "settle", "it was settled before")),
-            }
-        }))
-    }
-
-    fn extend(&self) -> BoxFuture<'_, Result<()>> {
-        let call = Call::with(Op::Extend, &self.frame);
-        Box::pin(self.shared.play(call, async move {
-            match &*self.inner.lock().await {
-                Some(inner) => inner.extend().await,
-                None => Err(Error::new(ErrorKind::LeaseLost, "extend", "it was settled before")),
-            }
-        }))
     }
 }
 

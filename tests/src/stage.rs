@@ -140,6 +140,7 @@ impl Stage {
             entropy: Arc::clone(&self.entropy),
             metrics: Arc::clone(&self.metrics),
             wire: WireForm::Binary,
+            checkpoints: None,
         }
     }
 

@@ -5,8 +5,8 @@
 use std::{sync::Mutex, time::Duration};
 
 use bus_core::{
-    DeadLetterEvent, Endpoint, ErrorKind, Failure, Outcome, Stop, TaskEvent, Verdict, Worker,
-    WorkerSpec, planes,
+    DeadLetterEvent, Endpoint, ErrorKind, Failure, OrderKey, Outcome, Outgoing, Priority, Stop,
+    TaskEvent, Verdict, Worker, WorkerSpec, planes,
 };
 use bus_envelope::{Draft, WireForm};
 use bus_stories::{Doing, Fault, Flaky, Op, Ran, Scripted, Stage, Told, task, word, work};
@@ -294,6 +294,12 @@ fn laden(stage: &Stage, bytes: usize) -> Draft {
     draft
 }
 
+/// The same with the longest order key there is, of bytes that need two in JSON.
+fn laden_and_placed(stage: &Stage, bytes: usize) -> Outgoing {
+    let key = OrderKey::parse(&"\"".repeat(OrderKey::BYTES_MAX)).unwrap();
+    Outgoing::from(laden(stage, bytes)).key(key).priority(Priority::HIGHEST)
+}
+
 /// The largest payload of such a task that is not refused as too large in this wire form.
 async fn largest_payload(wire: WireForm) -> usize {
     let (stage, flaky) = Stage::flaky().await.unwrap();
@@ -304,7 +310,7 @@ async fn largest_payload(wire: WireForm) -> usize {
     let (mut fits, mut too_large) = (0, Endpoint::PAYLOAD_BYTES_MAX + 1);
     while too_large - fits > 1 {
         let middle = usize::midpoint(fits, too_large);
-        match boss.send(laden(&stage, middle)).await.unwrap_err().kind() {
+        match boss.send(laden_and_placed(&stage, middle)).await.unwrap_err().kind() {
             ErrorKind::Full => fits = middle,
             _ => too_large = middle,
         }
@@ -320,7 +326,7 @@ async fn whatever_can_be_sent_can_be_dead_lettered_with_the_longest_reason() {
         let stage = Stage::new().await.unwrap();
         let mut parts = stage.parts(stage.certified("boss", Role::Orchestrator).unwrap());
         parts.wire = wire;
-        Endpoint::new(parts).unwrap().send(laden(&stage, bytes)).await.unwrap();
+        Endpoint::new(parts).unwrap().send(laden_and_placed(&stage, bytes)).await.unwrap();
 
         let mut parts = stage.parts(stage.certified("coder-1", Role::Worker).unwrap());
         parts.wire = wire;
@@ -336,6 +342,22 @@ async fn whatever_can_be_sent_can_be_dead_lettered_with_the_longest_reason() {
 
         assert_eq!(bus_stories::words(&events), ["dead-lettered"], "{wire:?}: {events:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_is_too_long_is_cut_for_the_engine_too() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    one_task(&stage).await;
+    let handler = Doing(|_: Told| -> Ran {
+        Box::pin(async { Err(Failure::Hopeless { reason: "x".repeat(2 << 20) }) })
+    });
+    work(&stage.worker("coder-1").unwrap(), &handler, |_| true).await.unwrap();
+    let verdicts = flaky.calls().into_iter().filter_map(|call| call.verdict);
+    let reasons = verdicts.filter_map(|verdict| match verdict {
+        Verdict::Reject { reason } => Some(reason.len()),
+        _ => None,
+    });
+    assert_eq!(reasons.collect::<Vec<_>>(), [DeadLetterEvent::REASON_BYTES_MAX]);
 }
 
 #[tokio::test(start_paused = true)]

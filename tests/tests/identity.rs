@@ -185,9 +185,11 @@ async fn a_worker_whose_certificate_ended_takes_no_more_tasks() {
     };
 
     let handler = Scripted::failing(0);
-    let (ended, ()) = tokio::join!(worker.run(&handler, &stop, |event| panic!("{event:?}")), later);
+    let mut events = Vec::new();
+    let (ended, ()) = tokio::join!(worker.run(&handler, &stop, |event| events.push(event)), later);
 
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(bus_stories::words(&events), ["released"]);
     let next = one_delivery(&stage, "coder-2", Arc::clone(&stage.keyring)).await;
     assert!(matches!(next, TaskEvent::Completed { attempt: 1, .. }), "{next:?}");
 }

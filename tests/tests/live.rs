@@ -36,6 +36,7 @@ async fn hear(feed: &mut EventFeed) -> (Heard, Option<MessageEnvelope>) {
             (Heard::Text(text.parse().unwrap()), Some(opened.envelope))
         }
         Incoming::Gap { missed } => (Heard::Gap(missed), None),
+        Incoming::Checkpoint(checkpoint) => unreachable!("they are off: {checkpoint:?}"),
         Incoming::Refused(error) => unreachable!("refused: {error}"),
     }
 }

@@ -188,3 +188,35 @@ async fn another_queue_of_the_workspace_is_nobody_elses_business() {
     let refused = other.run(&Scripted::failing(0), &Stop::default(), |_| ()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Denied);
 }
+
+/// Notes the keys of two steps, and fails twice.
+struct Keyed(Mutex<Vec<[String; 2]>>);
+
+impl Handler for Keyed {
+    async fn handle(&self, job: Job<'_>) -> Result<Handled, Failure> {
+        let mut keys = self.0.lock().unwrap();
+        keys.push(["pay", "mail"].map(|step| job.idempotency_key(step)));
+        let reason = "it broke".to_owned();
+        if job.attempt > 2 { Ok(Handled) } else { Err(Failure::Failed { reason }) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_has_one_key_in_every_attempt_and_no_other_has_it() {
+    let stage = Stage::new().await.unwrap();
+    let boss = stage.agent("boss", Role::Orchestrator).unwrap();
+    for text in ["one", "two"] {
+        boss.send(bus_stories::task(&stage, text)).await.unwrap();
+    }
+    let handler = Keyed(Mutex::default());
+    let both = |events: &[TaskEvent]| {
+        let done = |event: &&TaskEvent| matches!(event, TaskEvent::Completed { .. });
+        events.iter().filter(done).count() == 2
+    };
+    work(&stage.worker("coder-1").unwrap(), &handler, both).await.unwrap();
+    let keys = handler.0.into_inner().unwrap();
+    assert_eq!(keys.len(), 6);
+    let different: std::collections::BTreeSet<_> = keys.iter().flatten().collect();
+    assert_eq!(different.len(), 4, "two tasks of two steps: {keys:?}");
+    assert!(different.iter().all(|key| key.len() == 64));
+}

@@ -10,6 +10,9 @@ use crate::repo::{Repo, name_of};
 use lock::Lock;
 use row::{Outcome, Row};
 
+pub(crate) use docs::lists_every_case;
+
+mod docs;
 mod lock;
 mod row;
 
@@ -21,6 +24,8 @@ pub(crate) struct Options {
     json: bool,
     /// Part of a case's name.
     filter: Option<String>,
+    /// Writes the page of results instead of comparing it.
+    write_docs: bool,
 }
 
 impl Options {
@@ -29,7 +34,7 @@ impl Options {
     /// # Errors
     /// A usage error, also for an engine that nobody knows.
     pub(crate) fn parse(mut args: Args) -> Result<Self> {
-        let json = args.flag("--json");
+        let (json, write_docs) = (args.flag("--json"), args.flag("--write-docs"));
         let engines = args.options("--engine")?;
         for name in &engines {
             if !ENGINES.iter().any(|engine| engine.name == name) {
@@ -38,7 +43,19 @@ impl Options {
                 return Err(UsageError::new(text));
             }
         }
-        Ok(Self { engines, json, filter: args.last_word()? })
+        let options = Self { engines, json, filter: args.last_word()?, write_docs };
+        if write_docs && !options.is_whole() {
+            let text = "--write-docs wants a whole run: no engine and no filter".to_owned();
+            return Err(UsageError::new(text));
+        }
+        Ok(options)
+    }
+}
+
+impl Options {
+    /// Whether every case runs on every engine.
+    fn is_whole(&self) -> bool {
+        self.engines.is_empty() && self.filter.is_none()
     }
 }
 
@@ -52,14 +69,16 @@ struct Engine {
 /// A new engine is a row here, and one `tests/conformance.rs` in its crate.
 const ENGINES: &[Engine] = &[Engine { name: "mem", package: "bus-mem", target: "conformance" }];
 
-/// Runs the suite; the last line is `N passed, N failed`. `false` when a case failed or none ran.
+/// Runs the suite; the last line is `N passed, N failed`. `false` when a case failed or none ran,
+/// and when a whole run says something else than its page.
 ///
 /// # Errors
 /// When a suite cannot be built or does not speak the format, or the lock file cannot be read.
 pub(crate) fn run(repo: &Repo, options: &Options) -> Result<bool> {
     let place = repo.root().join(lock::PATH);
     let text = std::fs::read_to_string(place).with_context(|| format!("read {}", lock::PATH))?;
-    let lock = Lock::parse(&text, &ENGINES.iter().map(|engine| engine.name).collect::<Vec<_>>())?;
+    let engines: Vec<_> = ENGINES.iter().map(|engine| engine.name).collect();
+    let lock = Lock::parse(&text, &engines)?;
     let mut rows = Vec::new();
     for engine in ENGINES {
         if options.engines.is_empty() || options.engines.iter().any(|name| name == engine.name) {
@@ -76,8 +95,10 @@ pub(crate) fn run(repo: &Repo, options: &Options) -> Result<bool> {
     if tally.ran() == 0 {
         eprintln!("conformance: no case ran");
     }
+    let is_documented = !options.is_whole()
+        || docs::settle(repo, &docs::render(&rows, &engines), options.write_docs)?;
     println!("{} passed, {} failed", tally.passed, tally.failed);
-    Ok(tally.is_good())
+    Ok(tally.is_good() && is_documented)
 }
 
 fn run_engine(repo: &Repo, engine: &Engine, filter: Option<&str>) -> Result<Vec<Row>> {

@@ -20,6 +20,7 @@ mod layers;
 mod readme;
 mod repo;
 mod scratch;
+mod sim;
 mod spec;
 mod steps;
 mod suite;
@@ -64,6 +65,14 @@ fn dispatch(mut args: Args) -> Result<bool> {
             let options = fuzz::Options::parse(args)?;
             fuzz::run(&Repo::find()?, &options)
         }
+        "sim" => {
+            let options = sim::Options::sim(args)?;
+            sim::run(&Repo::find()?, &options)
+        }
+        "load" => {
+            let options = sim::Options::load(args)?;
+            sim::run(&Repo::find()?, &options)
+        }
         "spec" => {
             let options = spec::Options::parse(args)?;
             spec::run(&Repo::find()?, &options)
@@ -83,7 +92,7 @@ fn plain(args: Args, task: fn(&Repo) -> Result<bool>) -> Result<bool> {
 const HELP: &str = "\
 The project's own tasks. Run from anywhere in the repository.
 
-  cargo xtask check         the quick part: format, tidy, layers, clippy
+  cargo xtask check         the quick part: format, tidy, layers, list of promises, clippy
   cargo xtask test          everything CI runs: check, docs, all tests, conformance, README, deny
   cargo xtask tidy          house rules: `path:line: rule: text` for each violation
   cargo xtask layers        which crate may use which, held against `cargo metadata`
@@ -92,9 +101,17 @@ The project's own tasks. Run from anywhere in the repository.
                             docs/spec with the files they describe; --accept: they were read again
   cargo xtask readme        runs the README's `sh` blocks as written, in a fresh clone
 
-  cargo xtask conformance [--engine NAME]... [--json] [FILTER]
+  cargo xtask conformance [--engine NAME]... [--json] [--write-docs] [FILTER]
                             every promise of the bus on every engine; FILTER is part of a case name;
-                            cases that do not apply are compared with tests/conformance.lock
+                            cases that do not apply are compared with tests/conformance.lock,
+                            a whole run with docs/conformance.md (--write-docs: writes that page)
+  cargo xtask sim [--seeds N] [--seed S] [--agents A] [--steps K] [--sabotage FAULT] [--release]
+                  [--json]  thousands of agents on the pure broker, with crashes, lost messages and
+                            clock jumps; a seed decides all of it, without one a new one is drawn;
+                            a seed that fails prints its last events and the command that replays
+                            it; --sabotage plants a fault that must be found
+  cargo xtask load [--agents A] [--tasks T] [--json]
+                            2,000 real agents on one embedded bus do 20,000 tasks; prints memory
   cargo xtask bench [--json] [--workers N] [FILTER]
                             our figures beside the raw ones of the same run, against their goals;
                             wall times: let nothing else run meanwhile

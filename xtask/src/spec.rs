@@ -181,12 +181,13 @@ const HASH: &str = " sha256:";
 const END: &str = " -->";
 
 /// Where wire types live.
-const WIRE: [&str; 5] = [
+const WIRE: [&str; 6] = [
     "crates/bus-envelope/src/wire/",
     "crates/bus-envelope/src/hash.rs",
     "crates/bus-evidence/src/receipt.rs",
     "crates/bus-evidence/src/checkpoint.rs",
     "crates/bus-core/src/dead_letter.rs",
+    "crates/bus-core/src/approvals/payload.rs",
 ];
 
 #[cfg(test)]

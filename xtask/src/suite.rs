@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::repo::{self, Repo};
 use crate::steps::{self, Kind, Outcome, Step};
-use crate::{conformance, fuzz, layers, readme, spec, tidy};
+use crate::{conformance, fuzz, layers, readme, sim, spec, tidy};
 
 /// Runs the quick part.
 ///
@@ -29,10 +29,15 @@ fn report(repo: &Repo, steps: &[Step]) -> Result<bool> {
     Ok(report.is_good())
 }
 
-const CHECK: [Step; 4] = [
+const CHECK: [Step; 5] = [
     Step { name: "fmt", kind: Kind::Free, run: |repo| cargo(repo, &["fmt", "--all", "--check"]) },
     Step { name: "tidy", kind: Kind::Free, run: |repo| tidy::run(repo).map(Outcome::from) },
     Step { name: "layers", kind: Kind::Free, run: |repo| layers::run(repo).map(Outcome::from) },
+    Step {
+        name: "promises",
+        kind: Kind::Free,
+        run: |repo| conformance::lists_every_case(repo).map(Outcome::from),
+    },
     Step {
         name: "clippy",
         kind: Kind::Free,
@@ -42,7 +47,7 @@ const CHECK: [Step; 4] = [
     },
 ];
 
-const TEST: [Step; 8] = [
+const TEST: [Step; 9] = [
     Step { name: "deny", kind: Kind::Free, run: deny },
     Step { name: "spec", kind: Kind::Free, run: spec::step },
     Step {
@@ -56,6 +61,7 @@ const TEST: [Step; 8] = [
         kind: Kind::NeedsBuild,
         run: |repo| conformance::run(repo, &conformance::Options::default()).map(Outcome::from),
     },
+    Step { name: "simulation", kind: Kind::NeedsBuild, run: sim::step },
     Step {
         name: "readme",
         kind: Kind::NeedsBuild,

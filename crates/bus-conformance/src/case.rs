@@ -25,15 +25,20 @@ pub(crate) enum Needs {
     Nothing,
     /// A broker that can be stopped and started again; such a case runs alone.
     Restart,
+    /// Minutes or hours of time, which only a clock that the harness moves can give.
+    MovableTime,
 }
 
 impl Case {
-    /// Why the case does not apply to an engine with these promises, or `None` when it does.
-    pub(crate) fn excuse(&self, promises: &Promises) -> Option<&'static str> {
+    /// Why the case does not apply to an engine with these promises and this kind of time, or
+    /// `None` when it does.
+    pub(crate) fn excuse(&self, promises: &Promises, virtual_time: bool) -> Option<&'static str> {
         match self.needs {
             Needs::Nothing => None,
             Needs::Restart if promises.durability > Durability::Memory => None,
             Needs::Restart => Some("promises durability memory: nothing outlives its process"),
+            Needs::MovableTime if virtual_time => None,
+            Needs::MovableTime => Some("waits for minutes of a clock that nobody can move on"),
         }
     }
 

@@ -1,10 +1,16 @@
 //! What a case works with: an engine, names of its own, time, and words for common steps.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bus_core::{
-    ConsumerSpec, Deliveries, Delivery, Engine, Expect, FeedItem, Frame, FrameId, Overflow,
-    Promises, Receipt, Retention, Seq, Stored, StreamSpec, Subscription,
+    Clock, ConsumerSpec, Deliveries, Delivery, Engine, Expect, FeedItem, Frame, FrameId, Overflow,
+    Promises, Receipt, Retention, Seq, Stored, StreamSpec, Subscription, SystemClock,
 };
 use bus_subjects::{BucketName, ConsumerName, Filter, StreamName, Subject};
 use tokio::task::JoinSet;
@@ -21,6 +27,7 @@ pub(crate) struct Context {
     pub(crate) bus: Arc<dyn Engine>,
     harness: Arc<dyn Harness>,
     workspace: String,
+    last_number: AtomicU64,
 }
 
 /// The lease of the suite's consumers.
@@ -29,16 +36,24 @@ pub(crate) const LEASE: Duration = Duration::from_secs(3);
 pub(crate) const A_MOMENT: Duration = Duration::from_secs(1);
 /// How long a case waits for what must come.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How long racing tasks may take together: on a network they share many round trips.
+const RACE: Duration = Duration::from_secs(25);
 /// How long a case listens under real time for what must not come.
 const QUIET: Duration = Duration::from_millis(300);
+/// How much later than another one a feed may be filled under real time.
+const BETWEEN_FEEDS: Duration = Duration::from_millis(20);
 
 /// Names and time.
 impl Context {
     pub(crate) async fn open(harness: Arc<dyn Harness>, number: usize) -> CaseResult<Self> {
         let bus = harness.connect("main").await?;
-        // The process id keeps apart two runs on one server.
-        let workspace = format!("w{number}-{}", std::process::id());
-        Ok(Self { bus, harness, workspace })
+        let workspace = format!("w{number}-{}", run_tag());
+        Ok(Self { bus, harness, workspace, last_number: AtomicU64::new(0) })
+    }
+
+    /// A number that this case did not use before.
+    pub(crate) fn number(&self) -> u64 {
+        self.last_number.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn promises(&self) -> Promises {
@@ -106,6 +121,11 @@ impl Context {
         holds(got.is_none(), || format!("{what}: something came that must not come now"))
     }
 
+    /// What comes now, or `None`; `future` is dropped.
+    pub(crate) async fn now_or_nothing<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        self.within(QUIET, future).await
+    }
+
     /// Runs `racers` as tasks of their own, on several threads where the runtime has them.
     ///
     /// The first failure ends the others.
@@ -114,11 +134,15 @@ impl Context {
         racers: impl IntoIterator<Item = impl Future<Output = CaseResult<T>> + Send + 'static>,
     ) -> CaseResult<Vec<T>> {
         let mut tasks: JoinSet<CaseResult<T>> = racers.into_iter().collect();
-        let mut results = Vec::new();
-        while let Some(result) = self.wait("the racing tasks", tasks.join_next()).await? {
-            results.push(result.map_err(|error| Failure::new(format!("a racer {error}")))??);
-        }
-        Ok(results)
+        let racing = async {
+            let mut results = Vec::new();
+            while let Some(result) = tasks.join_next().await {
+                results.push(result.map_err(|error| Failure::new(format!("a racer {error}")))??);
+            }
+            Ok(results)
+        };
+        let late = |_| Failure::new(format!("the racing tasks did not end within {RACE:?}"));
+        tokio::time::timeout(RACE, racing).await.map_err(late)?
     }
 
     async fn within<T>(&self, real: Duration, future: impl Future<Output = T>) -> Option<T> {
@@ -184,7 +208,12 @@ impl Context {
         let subject = self.subject("events", "barrier.tokens")?;
         let mut barrier = self.listen(&subject, 1).await?;
         self.publish(&subject, "barrier").await?;
-        self.hear(&mut barrier).await.map(drop)
+        self.hear(&mut barrier).await?;
+        // Order is promised within a subject; a task of its own may fill each feed.
+        if !self.harness.virtual_time() {
+            self.elapse(BETWEEN_FEEDS).await;
+        }
+        Ok(())
     }
 }
 
@@ -274,6 +303,16 @@ impl Context {
     pub(crate) async fn gets_nothing(&self, member: &mut Deliveries) -> CaseResult {
         self.nothing("a member", member.next()).await
     }
+}
+
+/// Keeps apart the runs on one server: by the process id those of one machine, by the time those in
+/// containers, where every process may have the same id.
+fn run_tag() -> &'static str {
+    static TAG: OnceLock<String> = OnceLock::new();
+    TAG.get_or_init(|| {
+        let milliseconds = SystemClock::new().now().unix_ns() / 1_000_000;
+        format!("{}-{milliseconds}", std::process::id())
+    })
 }
 
 /// A frame whose id and body are `text`.

@@ -45,7 +45,7 @@ mod tests {
     const LOCK: &str = "# comment\n\nmem survives it is memory\n";
 
     fn judged(case: &'static str, outcome: CaseOutcome) -> CaseReport {
-        Declared::new(LOCK).compare(CaseReport { engine: "mem", case, outcome })
+        Declared::new(LOCK).compare(CaseReport { engine: "mem", area: "Leases", case, outcome })
     }
 
     fn not_applicable(reason: &str) -> CaseOutcome {

@@ -7,6 +7,8 @@ use serde::Serialize;
 pub struct CaseReport {
     /// The engine's name.
     pub engine: &'static str,
+    /// The title of the case's area.
+    pub area: &'static str,
     /// The case's name.
     pub case: &'static str,
     /// Passed or not.
@@ -45,7 +47,8 @@ impl CaseReport {
             CaseOutcome::Failed { reason } => ("failed", Some(reason.as_str())),
             CaseOutcome::NotApplicable { reason } => ("not_applicable", Some(reason.as_str())),
         };
-        let line = Line { engine: self.engine, case: self.case, outcome, reason };
+        let Self { engine, area, case, .. } = *self;
+        let line = Line { engine, area, case, outcome, reason };
         serde_json::to_string(&line).unwrap_or_default()
     }
 }
@@ -54,6 +57,7 @@ impl CaseReport {
 #[derive(Serialize)]
 struct Line<'a> {
     engine: &'a str,
+    area: &'a str,
     case: &'a str,
     outcome: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,12 +69,12 @@ mod tests {
     use super::*;
 
     fn json(outcome: CaseOutcome) -> String {
-        CaseReport { engine: "mem", case: "it_holds", outcome }.to_json()
+        CaseReport { engine: "mem", area: "Leases", case: "it_holds", outcome }.to_json()
     }
 
     #[test]
     fn a_passed_case_has_no_reason() {
-        let expected = r#"{"engine":"mem","case":"it_holds","outcome":"passed"}"#;
+        let expected = r#"{"engine":"mem","area":"Leases","case":"it_holds","outcome":"passed"}"#;
         assert_eq!(json(CaseOutcome::Passed), expected);
     }
 

@@ -1,6 +1,7 @@
 //! The suite: every case against one engine, as trials of a test target or as JSON lines.
 
 use std::{
+    collections::BTreeMap,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError, RwLock},
     thread,
@@ -86,9 +87,10 @@ impl Suite {
     }
 
     fn trials(&self) -> Vec<MimicTrial> {
-        let trial = |(number, case): (usize, &'static Case)| {
+        let trial = |(number, (area, case)): (usize, (&'static str, &'static Case))| {
             let suite = self.clone();
-            MimicTrial::ignorable_test(case.name, move || match suite.judge(number, case).outcome {
+            let judge = move || suite.judge(number, area, case).outcome;
+            MimicTrial::ignorable_test(case.name, move || match judge() {
                 CaseOutcome::Passed => Ok(Completion::Completed),
                 CaseOutcome::Failed { reason } => Err(reason.into()),
                 CaseOutcome::NotApplicable { reason } => Ok(Completion::ignored_with(reason)),
@@ -104,21 +106,22 @@ impl Suite {
         if (self.0.make)().virtual_time() { machine } else { machine.max(WHERE_TIME_IS_REAL) }
     }
 
-    /// Lets `threads` threads take the wanted cases from one list.
+    /// Lets `threads` threads take the wanted cases from one list, and tells the reports in the
+    /// suite's order, each as soon as those before it are there.
     fn reports(
         &self,
         threads: usize,
         wants: impl Fn(&str) -> bool,
         tell: impl Fn(&CaseReport) + Sync,
     ) -> Vec<CaseReport> {
-        let wanted: Vec<_> = all().enumerate().filter(|(_, case)| wants(case.name)).collect();
-        let (left, done) = (Mutex::new(wanted.into_iter()), Mutex::new(Vec::new()));
+        let wanted = all().enumerate().filter(|(_, (_, case))| wants(case.name));
+        let wanted: Vec<_> = wanted.enumerate().collect();
+        let (left, done) = (Mutex::new(wanted.into_iter()), Mutex::new(InOrder::default()));
         let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
         let work = || {
-            while let Some((number, case)) = take() {
-                let report = self.judge(number, case);
-                tell(&report);
-                done.lock().unwrap_or_else(PoisonError::into_inner).push((number, report));
+            while let Some((place, (number, (area, case)))) = take() {
+                let report = self.judge(number, area, case);
+                done.lock().unwrap_or_else(PoisonError::into_inner).put(place, report, &tell);
             }
         };
         thread::scope(|scope| {
@@ -126,12 +129,10 @@ impl Suite {
                 scope.spawn(work);
             }
         });
-        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        done.sort_by_key(|(number, _)| *number);
-        done.into_iter().map(|(_, report)| report).collect()
+        done.into_inner().unwrap_or_else(PoisonError::into_inner).told
     }
 
-    fn judge(&self, number: usize, case: &'static Case) -> CaseReport {
+    fn judge(&self, number: usize, area: &'static str, case: &'static Case) -> CaseReport {
         let gate = &self.0.gate;
         let (mut _alone, mut _shared) = (None, None);
         if case.is_alone() {
@@ -139,10 +140,27 @@ impl Suite {
         } else {
             _shared = Some(gate.read().unwrap_or_else(PoisonError::into_inner));
         }
-        let report = Trial { case, number, harness: (self.0.make)() }.run(self.0.limit);
+        let report = Trial { area, case, number, harness: (self.0.make)() }.run(self.0.limit);
         match &self.0.declared {
             Some(declared) => declared.compare(report),
             None => report,
+        }
+    }
+}
+
+/// Reports in the order of the cases, whatever order they are made in.
+#[derive(Debug, Default)]
+struct InOrder {
+    told: Vec<CaseReport>,
+    early: BTreeMap<usize, CaseReport>,
+}
+
+impl InOrder {
+    fn put(&mut self, place: usize, report: CaseReport, tell: impl Fn(&CaseReport)) {
+        self.early.insert(place, report);
+        while let Some(report) = self.early.remove(&self.told.len()) {
+            tell(&report);
+            self.told.push(report);
         }
     }
 }
@@ -161,10 +179,26 @@ pub fn run<H: Harness>(make: impl Fn() -> H + Send + Sync + 'static) -> ExitCode
 
 /// The names of all cases, in the suite's order.
 pub fn case_names() -> impl Iterator<Item = &'static str> {
-    all().map(|case| case.name)
+    all().map(|(_, case)| case.name)
 }
 
 #[expect(clippy::print_stdout, reason = "the lines on stdout are what the variable asks for")]
 fn print_line(report: &CaseReport) {
     println!("{}", report.to_json());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_told_in_order_whatever_order_they_are_made_in() {
+        let (mut reports, told) = (InOrder::default(), Mutex::new(Vec::new()));
+        for (place, case) in [(2, "third"), (0, "first"), (3, "fourth"), (1, "second")] {
+            let outcome = CaseOutcome::Passed;
+            let report = CaseReport { engine: "mem", area: "Leases", case, outcome };
+            reports.put(place, report, |report| told.lock().unwrap().push(report.case));
+        }
+        assert_eq!(told.into_inner().unwrap(), ["first", "second", "third", "fourth"]);
+    }
 }

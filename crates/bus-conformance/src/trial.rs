@@ -18,6 +18,8 @@ use crate::{
 
 /// A case together with the harness it is asked of.
 pub(crate) struct Trial {
+    /// The title of its area.
+    pub(crate) area: &'static str,
     pub(crate) case: &'static Case,
     /// Its position in the suite, which makes its workspace name unique.
     pub(crate) number: usize,
@@ -29,15 +31,16 @@ impl Trial {
     ///
     /// A case that hangs keeps its thread until the process ends.
     pub(crate) fn run(self, limit: Duration) -> CaseReport {
-        let (engine, case) = (self.harness.name(), self.case);
-        let outcome = match case.excuse(&self.harness.promises()) {
+        let (engine, area, case) = (self.harness.name(), self.area, self.case);
+        let (promises, virtual_time) = (self.harness.promises(), self.harness.virtual_time());
+        let outcome = match case.excuse(&promises, virtual_time) {
             Some(reason) => CaseOutcome::NotApplicable { reason: reason.to_owned() },
             None => match self.run_on_a_thread(limit) {
                 Ok(()) => CaseOutcome::Passed,
                 Err(failure) => CaseOutcome::Failed { reason: failure.into_reason() },
             },
         };
-        CaseReport { engine, case: case.name, outcome }
+        CaseReport { engine, area, case: case.name, outcome }
     }
 
     fn run_on_a_thread(self, limit: Duration) -> CaseResult {
@@ -70,7 +73,7 @@ impl Trial {
     }
 }
 
-fn runtime(harness: &dyn Harness) -> CaseResult<Runtime> {
+pub(crate) fn runtime(harness: &dyn Harness) -> CaseResult<Runtime> {
     let built = if harness.virtual_time() {
         Builder::new_current_thread().enable_all().start_paused(true).build()
     } else {

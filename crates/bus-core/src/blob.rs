@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -11,6 +12,13 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use crate::{BoxFuture, Result};
+
+pub use pieces::{BlobPiece, BlobPieces};
+
+mod pieces;
+mod verified;
+
+use verified::Verified;
 
 /// Blobs under keys, in buckets of their own: written whole or not at all, read piece by piece.
 pub trait Blobs: Send + Sync + 'static {
@@ -91,6 +99,19 @@ impl BlobBody {
         Self(Box::pin(parts))
     }
 
+    /// The stored pieces of the blob that `info` tells about, each verified before it is yielded.
+    ///
+    /// `leaves` are the leaf hashes as stored; they are held to the digest first. What does not
+    /// verify, is missing or has another size is an error of kind `Corrupt` in its place, and the
+    /// body ends with it.
+    pub fn verified(
+        info: BlobInfo,
+        leaves: Arc<[EventHash]>,
+        pieces: impl Stream<Item = Result<Bytes>> + Send + 'static,
+    ) -> Self {
+        Self::new(Verified::new(info, leaves, pieces))
+    }
+
     /// The next part; `None` at the end. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Bytes>> {
         std::future::poll_fn(|cx| self.0.as_mut().poll_next(cx)).await
@@ -116,3 +137,6 @@ impl std::fmt::Debug for BlobBody {
         f.write_str("BlobBody")
     }
 }
+
+#[cfg(test)]
+mod tests;

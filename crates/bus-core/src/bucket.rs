@@ -12,6 +12,10 @@ use futures_core::Stream;
 
 use crate::{BoxFuture, Result};
 
+pub use mirror::BucketMirror;
+
+mod mirror;
+
 /// Buckets of current state: one value a key, each write a new revision.
 ///
 /// A bucket exists as soon as something is put into it.
@@ -45,9 +49,11 @@ pub trait Buckets: Send + Sync + 'static {
     ///
     /// With [`Revision::START`] the watch begins with every current value
     /// (`a_watch_begins_with_what_is_there`); with the last revision seen it goes on behind it,
-    /// deletions and expiries included (`a_watch_goes_on_where_it_was`). Several changes of one
+    /// deletions and expiries included (`a_watch_goes_on_where_it_was`). When the engine does not
+    /// remember every change behind it, or never had such a revision, the watch begins with
+    /// [`WatchItem::Resync`]. Changes come in the order of their revisions. Several changes of one
     /// key that nobody took yet may come as the last one only; a reader that applies the items
-    /// ends with what the bucket holds (`a_watched_bucket_is_mirrored`).
+    /// ([`BucketMirror`]) ends with what the bucket holds (`a_watched_bucket_is_mirrored`).
     ///
     /// # Errors
     /// `Denied`, `Full` (too many watches), `Closed`, `Unavailable`. A bucket that does not exist
@@ -82,7 +88,7 @@ pub struct Put {
 }
 
 /// The number of a write within a bucket; grows with every write, deletions and expiries included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
 /// What must hold for a write to be taken.
@@ -105,10 +111,12 @@ pub struct Watch(Pin<Box<dyn Stream<Item = Result<WatchItem>> + Send>>);
 pub enum WatchItem {
     /// A key changed.
     Changed(Change),
-    /// Everything up to now has been told: once at the beginning, and once after each `Resync`.
+    /// Everything up to now has been told: once at the beginning, and once after a `Resync`. Under
+    /// writes that never pause it comes when the reader has caught up with them.
     Current,
     /// What lay between was lost: every current value comes again, then `Current`. A key that was
-    /// known before and is not named by then is gone.
+    /// known before and is not named by then is gone. Another `Resync` may come before `Current`,
+    /// which begins this anew.
     Resync,
 }
 
@@ -185,3 +193,6 @@ impl std::fmt::Debug for Watch {
         f.write_str("Watch")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,8 @@ use bus_envelope::Timestamp;
 use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
 
 use crate::{
-    ConsumerSpec, ConsumerState, Deliveries, Expect, Frame, Lag, Overflow, Receipt, Replay, Result,
-    Seq, Stored, StreamSpec, Subscription,
+    Answer, ConsumerSpec, ConsumerState, Deliveries, Expect, Frame, Lag, Overflow, Receipt, Replay,
+    Result, Seq, Stored, StreamSpec, Subscription,
 };
 
 /// A boxed future, so that traits can be used as `dyn`.
@@ -19,7 +19,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// cancel safe unless it says otherwise: a dropped future either had its effect or had none, and
 /// for `publish` and `append` the caller must then treat the outcome as unknown.
 pub trait Bus: Send + Sync + 'static {
-    /// Hands `frame` to every live subscriber whose filter matches, and to nobody later.
+    /// Hands `frame` to every live subscriber whose filter matches, and to nobody later, but for
+    /// latest-value subjects ([`Overflow::Latest`]).
     ///
     /// Never waits for a subscriber (`a_slow_subscriber_never_slows_the_publisher`); order is kept
     /// per publisher and subject (`live_order_is_kept_per_subject`).
@@ -30,7 +31,9 @@ pub trait Bus: Send + Sync + 'static {
     fn publish(&self, frame: Frame) -> BoxFuture<'_, Result<()>>;
 
     /// Hears every frame published on `filter` from the moment this returns
-    /// (`a_frame_published_after_subscribe_returned_is_heard`), by anyone.
+    /// (`a_frame_published_after_subscribe_returned_is_heard`), by anyone, and nothing published
+    /// before but the samples that [`Overflow::Latest`] is promised
+    /// (`a_late_reader_sees_the_newest_sample`).
     ///
     /// # Errors
     /// `Denied`, `Full` (too many subscriptions), `Closed`, `Unavailable`.
@@ -57,16 +60,17 @@ pub trait Bus: Send + Sync + 'static {
     /// # Errors
     /// `NotFound` (no stream keeps the subject), `Conflict` (the expectation does not hold),
     /// `Full`, `TooLarge`, `Denied`, `Closed`; `Timeout` and `Unavailable` with outcome unknown.
-    fn append(&self, frame: Frame, expect: Expect) -> BoxFuture<'_, Result<Receipt>>;
+    fn append(&self, frame: Frame, expect: Expect) -> Answer<'_, Receipt>;
 
     /// Stores `frames` in their order, all of them or none (`a_batch_is_stored_whole_or_not`): at
-    /// most [`Frame::BATCH_MAX`], all kept by one stream. A frame whose id was stored within the
-    /// window before is not stored again, and its receipt says so; an id twice in one batch is
-    /// refused. No batch of others comes between them.
+    /// most [`Frame::BATCH_MAX`], all kept by one stream. A batch whose ids were all stored within
+    /// the window before stores nothing and says so, as a repeat after a lost answer should
+    /// (`a_batch_sent_again_is_a_duplicate_as_a_whole`). No message of others comes between them.
     ///
     /// # Errors
-    /// As [`Bus::append`], about the first frame that cannot be stored; `Invalid` for an empty or
-    /// too long batch, one of several streams, or one that holds an id twice.
+    /// As [`Bus::append`], about the first frame that cannot be stored; `Conflict` when some of
+    /// the ids were stored before and others not; `Invalid` for an empty or too long batch, one of
+    /// several streams, or one that holds an id twice.
     fn append_all(&self, frames: Vec<Frame>) -> BoxFuture<'_, Result<Vec<Receipt>>>;
 
     /// The last message stored under `subject`, or `None` when there is none.
@@ -83,7 +87,8 @@ pub trait Bus: Send + Sync + 'static {
     fn read(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<Option<Stored>>>;
 
     /// Removes the message at `seq` by an operator's hand, whoever holds a lease on it, and says
-    /// whether there was one (`a_discarded_message_is_gone`). A stream that is append-only refuses
+    /// whether there was one (`a_discarded_message_is_gone`); a verdict on it later is
+    /// `LeaseLost`. A stream that is append-only refuses
     /// (`an_append_only_stream_discards_nothing`).
     ///
     /// # Errors
@@ -123,7 +128,8 @@ pub trait Bus: Send + Sync + 'static {
     /// item is an error of kind `NotFound`.
     ///
     /// # Errors
-    /// As [`Bus::pause`].
+    /// `NotFound` (no such stream), `Denied`, `Closed`; `Timeout` and `Unavailable` with outcome
+    /// unknown.
     fn remove_consumer(
         &self,
         stream: StreamName,

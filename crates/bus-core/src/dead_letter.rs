@@ -1,10 +1,11 @@
 //! What is kept of a task that was given up: enough to understand it and to send it again.
 
-use base64::Engine as _;
-use bus_subjects::StreamName;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bus_envelope::Headers;
+use bus_subjects::{StreamName, Subject};
 use serde::{Deserialize, Serialize};
 
-use crate::{Delivery, Error, ErrorKind, Frame, Result};
+use crate::{Delivery, Error, ErrorKind, Frame, FrameId, OrderKey, Placement, Priority, Result};
 
 /// The record of a task that was given up, as its dead letter's payload (JSON).
 ///
@@ -42,6 +43,21 @@ pub struct OriginalFrame {
     pub headers: Vec<(String, String)>,
     /// Its body, base64 with padding.
     pub body_base64: String,
+    /// How it was handed out, where that was not as usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<OriginalPlacement>,
+}
+
+/// How a dead letter's original was handed out, and is again when it is redriven: at once, so a
+/// time that it had to wait for is not kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OriginalPlacement {
+    /// How urgent it was, 0 to 9.
+    pub priority: u8,
+    /// Its order key, if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 impl DeadLetterEvent {
@@ -89,8 +105,34 @@ impl OriginalFrame {
         Self {
             id: frame.id.to_string(),
             headers: frame.headers.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
-            body_base64: base64::engine::general_purpose::STANDARD.encode(&frame.body),
+            body_base64: STANDARD.encode(&frame.body),
+            placement: OriginalPlacement::of(frame),
         }
+    }
+
+    /// The frame itself, as it was sent to `subject`.
+    ///
+    /// # Errors
+    /// `Corrupt` when something in it cannot be part of a frame.
+    pub fn to_frame(&self, subject: Subject) -> Result<Frame> {
+        let corrupt = |what: &'static str| Error::new(ErrorKind::Corrupt, "dead letter", what);
+        let mut headers = Headers::new();
+        for (name, value) in &self.headers {
+            let added = headers.add(name, value);
+            added.map_err(|error| corrupt("the original has a bad header").because(error))?;
+        }
+        let body = STANDARD.decode(&self.body_base64);
+        let body = body.map_err(|error| corrupt("the original's body is no base64").because(error));
+        let id = FrameId::parse(&self.id);
+        let id = id.map_err(|error| corrupt("the original's id is no frame id").because(error))?;
+        let placement = self.placement.as_ref().map_or(Ok(Placement::default()), |kept| {
+            let key = kept.key.as_deref().map(OrderKey::parse).transpose()?;
+            Ok(Placement { not_before: None, priority: Priority::new(kept.priority)?, key })
+        });
+        let placement = placement
+            .map_err(|error: Error| corrupt("the original's placement is none").because(error))?;
+        let frame = Frame { headers, ..Frame::new(subject, id, body?) };
+        Ok(frame.placed(placement))
     }
 
     /// Refuses a frame that would not fit into a dead letter as a whole: what cannot be given up
@@ -109,6 +151,16 @@ impl OriginalFrame {
             "a dead letter of this message could have {bytes} bytes: at most {bytes_max} are allowed"
         );
         Err(Error::new(ErrorKind::TooLarge, "send", detail).at(&frame.subject))
+    }
+}
+
+impl OriginalPlacement {
+    fn of(frame: &Frame) -> Option<Self> {
+        let placement = frame.placement.as_deref()?;
+        let (priority, key) = (placement.priority, placement.key.as_ref());
+        let is_usual = priority == Priority::default() && key.is_none();
+        let key = key.map(|key| key.as_str().to_owned());
+        (!is_usual).then(|| Self { priority: priority.level(), key })
     }
 }
 

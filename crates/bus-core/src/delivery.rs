@@ -1,22 +1,26 @@
 //! A message handed to one worker for a time, and the one verdict that ends it.
 
-use std::{pin::Pin, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bus_envelope::Timestamp;
 use bus_subjects::StreamName;
 use futures_core::Stream;
 
-use crate::{BoxFuture, Frame, Result, Seq, Stored};
+use crate::{Answer, BoxFuture, Result, Seq, SharedFrame};
 
 /// A message under a lease.
 ///
 /// Dropping it without a verdict lets the lease run out: that counts as a failed attempt.
 #[must_use = "a delivery that is not settled is delivered again after its lease"]
 pub struct Delivery {
-    /// The frame as it was appended.
-    pub frame: Frame,
-    /// The stream it came from.
-    pub stream: StreamName,
+    /// The frame as it was appended, shared with the engine that keeps it.
+    pub frame: SharedFrame,
     /// Its position there.
     pub seq: Seq,
     /// When the engine stored it.
@@ -25,24 +29,35 @@ pub struct Delivery {
     pub attempt: u32,
     /// How long the lease lasts from now, unless extended.
     pub lease: Duration,
-    settle: Box<dyn Settle>,
+    settle: Arc<dyn Settle>,
+    token: u64,
 }
 
-/// The engine's side of a delivery.
+/// The engine's side of deliveries: of one, or of all that a member gets.
+///
+/// A token says which of them is meant; its meaning is the engine's own.
 pub trait Settle: Send + Sync {
-    /// Ends the delivery; returns once the engine has confirmed it
+    /// The stream the deliveries came from.
+    fn stream(&self) -> &StreamName;
+
+    /// Ends the delivery of `token`; answers once the engine has confirmed it
     /// (`a_settled_task_is_gone`).
     ///
     /// # Errors
     /// `LeaseLost` when the lease ran out first (`a_late_settle_is_refused`); `Closed`;
     /// `Timeout` and `Unavailable` with outcome unknown.
-    fn settle(&self, verdict: Verdict) -> BoxFuture<'_, Result<()>>;
+    fn settle(&self, token: u64, verdict: Verdict) -> Answer<'_, ()>;
 
-    /// Starts the lease anew (`an_extended_lease_is_not_redelivered`).
+    /// Ends several deliveries in their order, and answers for each as [`Settle::settle`] does. One
+    /// that is refused stops none of the others. Engines without a shorter way use
+    /// [`settle_each`].
+    fn settle_all(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Vec<Result<()>>>;
+
+    /// Starts the lease of `token` anew (`an_extended_lease_is_not_redelivered`).
     ///
     /// # Errors
     /// As [`Settle::settle`].
-    fn extend(&self) -> BoxFuture<'_, Result<()>>;
+    fn extend(&self, token: u64) -> Answer<'_, ()>;
 }
 
 /// How a delivery ends.
@@ -73,33 +88,71 @@ pub enum Verdict {
 /// A message is claimed when [`Deliveries::next`] returns it, not before; dropping this leaves the
 /// consumer and its position in place.
 #[must_use = "a member that is not polled claims nothing"]
-pub struct Deliveries(Pin<Box<dyn Stream<Item = Result<Delivery>> + Send>>);
+pub struct Deliveries(Pin<Box<dyn Claiming>>);
+
+/// A member that claims messages when it is polled, one or several at a time.
+pub trait Claiming: Stream<Item = Result<Delivery>> + Send {
+    /// Claims what is ready, `max` messages at most and at least one: as `poll_next`, but several
+    /// at once. Never claims any when it answers anything but `Ready`.
+    fn poll_many(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        max: NonZeroUsize,
+    ) -> Poll<Option<Result<Vec<Delivery>>>>;
+}
 
 impl Deliveries {
-    /// Wraps an engine's stream.
+    /// Wraps an engine's stream, which claims one message at a time.
     pub fn new(stream: impl Stream<Item = Result<Delivery>> + Send + 'static) -> Self {
-        Self(Box::pin(stream))
+        Self(Box::pin(OneByOne(Box::pin(stream))))
     }
 
-    /// Waits for the next message and claims it; `None` when the bus was closed.
+    /// Wraps an engine's member.
+    pub fn of_claims(member: impl Claiming + 'static) -> Self {
+        Self(Box::pin(member))
+    }
+
+    /// Waits for the next message and claims it; `None` when the bus was closed, or after the one
+    /// error of kind `NotFound` that tells that the consumer was removed.
     ///
     /// Cancel safe: a dropped call claims nothing.
     pub async fn next(&mut self) -> Option<Result<Delivery>> {
         std::future::poll_fn(|cx| self.0.as_mut().poll_next(cx)).await
     }
+
+    /// Waits until a message is there and claims what is ready then, `max` messages at most; else
+    /// as [`Deliveries::next`]. An engine that claims one at a time answers with one.
+    ///
+    /// Cancel safe: a dropped call claims nothing.
+    pub async fn next_many(&mut self, max: NonZeroUsize) -> Option<Result<Vec<Delivery>>> {
+        std::future::poll_fn(|cx| self.0.as_mut().poll_many(cx, max)).await
+    }
 }
 
 impl Delivery {
-    /// Joins a message stored in `stream` with the engine's side of its delivery.
+    /// Joins a message stored at a position and time with the engine's side of its delivery, where
+    /// `token` names it.
     pub fn new(
-        stream: StreamName,
-        message: Stored,
-        attempt: u32,
-        lease: Duration,
-        settle: Box<dyn Settle>,
+        frame: impl Into<SharedFrame>,
+        (seq, stored): (Seq, Timestamp),
+        (attempt, lease): (u32, Duration),
+        (settle, token): (Arc<dyn Settle>, u64),
     ) -> Self {
-        let Stored { frame, seq, time } = message;
-        Self { frame, stream, seq, stored: time, attempt, lease, settle }
+        Self { frame: frame.into(), seq, stored, attempt, lease, settle, token }
+    }
+
+    /// The stream it came from.
+    #[must_use]
+    pub fn stream(&self) -> &StreamName {
+        self.settle.stream()
+    }
+
+    /// The same delivery, with a step between it and the engine's side.
+    pub(crate) fn settled_through(
+        self,
+        step: impl FnOnce(Arc<dyn Settle>) -> Arc<dyn Settle>,
+    ) -> Self {
+        Self { settle: step(self.settle), ..self }
     }
 
     /// Ends the delivery with `verdict`.
@@ -107,7 +160,7 @@ impl Delivery {
     /// # Errors
     /// `LeaseLost`, `Closed`; `Timeout` and `Unavailable` with outcome unknown.
     pub async fn settle(self, verdict: Verdict) -> Result<()> {
-        self.settle.settle(verdict).await
+        self.settle.settle(self.token, verdict).await
     }
 
     /// Starts the lease anew.
@@ -115,7 +168,74 @@ impl Delivery {
     /// # Errors
     /// As [`Delivery::settle`].
     pub async fn extend(&self) -> Result<()> {
-        self.settle.extend().await
+        self.settle.extend(self.token).await
+    }
+}
+
+/// Ends deliveries in their order, those of one member in one call to its engine, and says of each
+/// what [`Delivery::settle`] would. One that is refused stops none of the others.
+///
+/// When it is dropped, each is settled or not, and the leases of those that are not run out.
+pub async fn settle_all(verdicts: Vec<(Delivery, Verdict)>) -> Vec<Result<()>> {
+    let mut answers = Vec::with_capacity(verdicts.len());
+    let mut rest = verdicts.into_iter().peekable();
+    while let Some((delivery, verdict)) = rest.next() {
+        let mut run = vec![(delivery.token, verdict)];
+        let is_same =
+            |(other, _): &(Delivery, Verdict)| Arc::ptr_eq(&other.settle, &delivery.settle);
+        while let Some((other, verdict)) = rest.next_if(is_same) {
+            run.push((other.token, verdict));
+        }
+        answers.extend(delivery.settle.settle_all(run).await);
+    }
+    answers
+}
+
+/// Ends several deliveries one after the other, for engines that have no shorter way.
+pub async fn settle_each(settle: &dyn Settle, verdicts: Vec<(u64, Verdict)>) -> Vec<Result<()>> {
+    let mut answers = Vec::with_capacity(verdicts.len());
+    for (token, verdict) in verdicts {
+        answers.push(settle.settle(token, verdict).await);
+    }
+    answers
+}
+
+/// A stream that claims one message at a time.
+struct OneByOne<S>(Pin<Box<S>>);
+
+impl<S: Stream<Item = Result<Delivery>>> Stream for OneByOne<S> {
+    type Item = Result<Delivery>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(cx)
+    }
+}
+
+impl<S: Stream<Item = Result<Delivery>> + Send> Claiming for OneByOne<S> {
+    fn poll_many(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        _: NonZeroUsize,
+    ) -> Poll<Option<Result<Vec<Delivery>>>> {
+        self.poll_next(cx).map(|next| next.map(|one| one.map(|delivery| vec![delivery])))
+    }
+}
+
+impl Claiming for Deliveries {
+    fn poll_many(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        max: NonZeroUsize,
+    ) -> Poll<Option<Result<Vec<Delivery>>>> {
+        self.0.as_mut().poll_many(cx, max)
+    }
+}
+
+impl Stream for Deliveries {
+    type Item = Result<Delivery>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(cx)
     }
 }
 

@@ -1,24 +1,37 @@
 //! The one send path and the one receive path of an agent.
 
+mod batch;
+mod begin;
 mod chain;
 mod feed;
+mod live;
+mod metered;
+mod outgoing;
+mod pipeline;
 mod receive;
 mod record;
 mod send;
 mod stamp;
+mod vouch;
 
 use std::sync::Arc;
 
 use bus_crypto::{Entropy, Keyring, SealKey};
 use bus_envelope::{EventHash, MessageEnvelope, wire::WireForm};
-use bus_subjects::{AclPolicy, AgentId, Filter, RoleName, SessionId, StreamName, WorkspaceId};
+use bus_subjects::{
+    AclPolicy, AgentId, Filter, RoleName, SessionId, StreamName, Subject, WorkspaceId,
+};
 use bytes::Bytes;
 use uuid::Uuid;
 
-pub use self::feed::{EventFeed, Incoming};
+pub use self::{
+    feed::{Checkpointed, EventFeed, Incoming},
+    outgoing::Outgoing,
+    pipeline::{Pipeline, Ticket},
+};
 use crate::{
-    BusMetrics, Clock, ConsumerSpec, Deliveries, Engine, Error, Frame, Identity, Lag, Overflow,
-    Receipt, Result, Roster, Seq, guarded::denied,
+    BusMetrics, CheckpointPolicy, Clock, ConsumerSpec, ConsumerState, Deliveries, Engine, Error,
+    Frame, Identity, Lag, Overflow, Receipt, Result, Roster, Seq, Standing, guarded::denied,
 };
 
 /// An agent on the bus: turns drafts into sealed, chained, signed envelopes and back.
@@ -49,6 +62,9 @@ pub struct EndpointParts {
     pub metrics: Arc<BusMetrics>,
     /// The wire form it sends; it reads all.
     pub wire: WireForm,
+    /// How soon its live messages are vouched for; `None`: their seal is all that stands behind
+    /// them.
+    pub checkpoints: Option<CheckpointPolicy>,
 }
 
 /// A message that was stored.
@@ -82,6 +98,9 @@ pub struct Opened {
     pub payload: Bytes,
     /// The envelope's leaf hash.
     pub hash: EventHash,
+    /// What stands behind it: [`Standing::Signed`] or, for a live message, at first
+    /// [`Standing::Sealed`].
+    pub standing: Standing,
 }
 
 struct Inner {
@@ -90,6 +109,7 @@ struct Inner {
     seal_key: Arc<SealKey>,
     incarnation: Uuid,
     chains: chain::Chains,
+    due: vouch::Due,
 }
 
 impl Endpoint {
@@ -108,8 +128,8 @@ impl Endpoint {
         let incarnation = stamp::new_uuid(&*parts.clock, &*parts.entropy)?;
         let workspace = certificate.workspace.as_str();
         let seal_key = parts.keyring.sealing_key(workspace, &incarnation.to_string())?;
-        let chains = chain::Chains::default();
-        Ok(Self(Arc::new(Inner { parts, policy, seal_key, incarnation, chains })))
+        let (chains, due) = (chain::Chains::default(), vouch::Due::default());
+        Ok(Self(Arc::new(Inner { parts, policy, seal_key, incarnation, chains, due })))
     }
 
     /// The workspace it belongs to.
@@ -170,16 +190,19 @@ impl Endpoint {
         Ok(EventFeed::new(self.clone(), frames))
     }
 
-    /// Joins a consumer; its frames are opened with [`Endpoint::open`].
+    /// Joins a consumer; its frames are opened with [`Endpoint::open`]. How long messages waited
+    /// and verdicts took goes into the metrics.
     ///
     /// # Errors
     /// `Denied` when the policy does not allow it, and those of [`crate::Bus::consume`].
     pub async fn consume(&self, consumer: ConsumerSpec) -> Result<Deliveries> {
         self.may_subscribe("consume", &consumer.filter)?;
-        self.engine().consume(consumer).await
+        let deliveries = self.engine().consume(consumer).await?;
+        Ok(metered::deliveries(self, deliveries))
     }
 
-    /// Reads what `stream` holds under `filter`, checking and opening nothing: what an export needs.
+    /// Reads what `stream` holds under `filter`, checking and opening nothing: what an export
+    /// needs.
     ///
     /// # Errors
     /// `Denied` when the policy does not allow to hear `filter`, and those of
@@ -189,14 +212,27 @@ impl Endpoint {
         self.engine().replay(stream, filter, Seq(1)).await
     }
 
-    /// How much work waits in `stream`; notes it as the metrics' `active_queue_lag` on the way.
+    /// How much work waits in `stream`; notes it on the way, as the metrics' `active_queue_lag`
+    /// and as that of this stream.
     ///
     /// # Errors
     /// Those of [`crate::Bus::lag`]; the metrics keep the last answer.
     pub async fn queue_lag(&self, stream: StreamName) -> Result<Lag> {
-        let lag = self.engine().lag(stream).await?;
+        let lag = self.engine().lag(stream.clone()).await?;
         self.metrics().lag(lag.pending.saturating_add(lag.in_flight));
+        self.metrics().stream_lag(&stream, lag);
         Ok(lag)
+    }
+
+    /// Every consumer of `stream` with what waits for it: the queues of that stream, by name. Notes
+    /// them in the metrics on the way.
+    ///
+    /// # Errors
+    /// Those of [`crate::Bus::consumers`]; the metrics keep the last answer.
+    pub async fn queues(&self, stream: StreamName) -> Result<Vec<ConsumerState>> {
+        let consumers = self.engine().consumers(stream.clone()).await?;
+        self.metrics().consumer_lags(&stream, &consumers);
+        Ok(consumers)
     }
 
     pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
@@ -205,15 +241,33 @@ impl Endpoint {
 
     /// What is sent under a certificate that ended would be refused by everybody who reads it.
     pub(crate) fn check_certificate(&self, op: &'static str) -> Result<()> {
-        let certificate = self.identity().certificate();
-        if certificate.is_valid_at(self.clock().now()) {
+        if self.identity().certificate().is_valid_at(self.clock().now()) {
             return Ok(());
         }
-        let detail = "the certificate of this identity is not valid at this time";
-        Err(Error::new(crate::ErrorKind::Denied, op, detail).at(self.agent()))
+        Err(self.certificate_ended(op))
     }
 
-    fn may_subscribe(&self, op: &'static str, filter: &Filter) -> Result<()> {
+    fn certificate_ended(&self, op: &'static str) -> Error {
+        let detail = "the certificate of this identity is not valid at this time";
+        Error::new(crate::ErrorKind::Denied, op, detail).at(self.agent())
+    }
+
+    /// Whose signatures it accepts.
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.0.parts.roster
+    }
+
+    /// Refuses what the agent may not publish, or do under a subject of the engine's own.
+    pub(crate) fn may_publish(&self, op: &'static str, subject: &Subject) -> Result<()> {
+        self.check_certificate(op)?;
+        if self.0.policy.can_publish(subject) {
+            return Ok(());
+        }
+        Err(denied(op, "publish", subject))
+    }
+
+    /// Refuses what the agent may not hear.
+    pub(crate) fn may_subscribe(&self, op: &'static str, filter: &Filter) -> Result<()> {
         self.check_certificate(op)?;
         if self.0.policy.can_subscribe(filter) {
             return Ok(());
@@ -238,6 +292,7 @@ impl std::fmt::Debug for Opened {
             .field("envelope", &self.envelope)
             .field("payload_bytes", &self.payload.len())
             .field("hash", &self.hash)
+            .field("standing", &self.standing)
             .finish()
     }
 }

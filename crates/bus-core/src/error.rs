@@ -8,9 +8,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What went wrong, at which operation and subject, and whether the operation took effect.
 ///
 /// Holds no payload, key or token.
+#[derive(thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<Parts>);
+
+/// What an error says, in a box: every answer has room for an error, and nearly none is one.
 #[derive(Debug, thiserror::Error)]
 #[error("{op}{}: {detail}", .subject.as_ref().map(|s| format!(" {s}")).unwrap_or_default())]
-pub struct Error {
+struct Parts {
     kind: ErrorKind,
     outcome: Outcome,
     op: &'static str,
@@ -68,59 +73,64 @@ pub enum Outcome {
 impl Error {
     /// An error of `kind` in the operation `op` that certainly did not take effect.
     pub fn new(kind: ErrorKind, op: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self {
+        Self(Box::new(Parts {
             kind,
             outcome: Outcome::NotDone,
             op,
             subject: None,
             detail: detail.into(),
             source: None,
-        }
+        }))
     }
 
     /// Marks that the operation may have taken effect.
     #[must_use]
     pub fn unknown(mut self) -> Self {
-        self.outcome = Outcome::Unknown;
+        self.0.outcome = Outcome::Unknown;
         self
     }
 
     /// Names the subject, stream or bucket concerned, once.
     #[must_use]
     pub fn at(mut self, subject: impl std::fmt::Display) -> Self {
-        self.subject.get_or_insert_with(|| subject.to_string().into_boxed_str());
+        self.0.subject.get_or_insert_with(|| subject.to_string().into_boxed_str());
         self
     }
 
     /// Keeps the error that led to this one.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.0.source = Some(source.into());
         self
     }
 
     /// The kind of failure.
     #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        self.kind
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
     }
 
     /// Whether the operation took effect all the same.
     #[must_use]
-    pub const fn outcome(&self) -> Outcome {
-        self.outcome
+    pub fn outcome(&self) -> Outcome {
+        self.0.outcome
+    }
+
+    /// What happened, without operation and subject.
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
     }
 
     /// The operation that failed.
     #[must_use]
-    pub const fn op(&self) -> &'static str {
-        self.op
+    pub fn op(&self) -> &'static str {
+        self.0.op
     }
 
     /// The subject, stream or bucket concerned.
     #[must_use]
     pub fn subject(&self) -> Option<&str> {
-        self.subject.as_deref()
+        self.0.subject.as_deref()
     }
 }
 
@@ -145,6 +155,12 @@ impl ErrorKind {
             Self::Corrupt => "corrupt",
             Self::Unsupported => "unsupported",
         }
+    }
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -61,6 +61,7 @@ impl Frame {
     ///
     /// # Errors
     /// `TooLarge`, not done.
+    #[inline]
     pub fn check_size(&self, op: &'static str) -> Result<()> {
         let (bytes, bytes_max) = (self.bytes(), Self::BYTES_MAX);
         if bytes <= bytes_max {
@@ -74,6 +75,7 @@ impl Frame {
     ///
     /// # Errors
     /// `TooLarge` or `Invalid`, not done.
+    #[inline]
     pub fn check_live(&self, op: &'static str) -> Result<()> {
         self.check_size(op)?;
         if self.placement.is_none() {

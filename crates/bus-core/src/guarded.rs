@@ -8,7 +8,7 @@ use bus_subjects::{
 };
 
 use crate::{
-    Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, ConsumerSpec, ConsumerState,
+    Answer, Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, ConsumerSpec, ConsumerState,
     Deliveries, Engine, Entry, Error, ErrorKind, Expect, ExpectRevision, Frame, Lag, Overflow,
     Promises, Put, Receipt, Replay, Result, Revision, Seq, Stored, StreamSpec, Subscription, Watch,
 };
@@ -17,12 +17,13 @@ use crate::{
 ///
 /// Administration and buckets are asked under the subjects a NATS server uses for them:
 /// `$JS.API.STREAM.CREATE.<stream>` to declare, `$JS.API.STREAM.INFO.<stream>` for the lag,
-/// `$JS.API.STREAM.MSG.DELETE.<stream>` to discard,
+/// `$JS.API.STREAM.MSG.DELETE.<stream>` to discard (and the right to read what is discarded),
 /// `$JS.API.CONSUMER.LIST.<stream>` to see its consumers, `$JS.API.CONSUMER.PAUSE.<stream>.<name>`
 /// and `$JS.API.CONSUMER.DELETE.<stream>.<name>` for one of them, `$KV.<bucket>.<key>` to write
-/// (publish) or read (subscribe) a bucket, and `$O.<bucket>.M.<key>` likewise for blobs. Who may append tasks, dead letters or evidence to a subject may also read
-/// what is stored there, to go on from it and to know its own messages again, unless the policy
-/// denies to hear it.
+/// (publish) or read (subscribe) a bucket, and `$O.<bucket>.M.<key>` likewise for blobs. Who may
+/// append tasks, dead letters or evidence to a subject may also read what is stored there, to go
+/// on from it and to know its own messages again, unless the policy denies to hear it.
+///
 /// The wrapper forwards everything else; its place in a stack does not matter, because it only ever
 /// refuses. Closing it closes the connection it guards: give every identity one of its own.
 pub struct Guarded {
@@ -134,10 +135,10 @@ impl Bus for Guarded {
         }
     }
 
-    fn append(&self, frame: Frame, expect: Expect) -> BoxFuture<'_, Result<Receipt>> {
+    fn append(&self, frame: Frame, expect: Expect) -> Answer<'_, Receipt> {
         match self.may_publish("append", &frame.subject) {
             Ok(()) => self.inner.append(frame, expect),
-            Err(error) => refuse(error),
+            Err(error) => Answer::ready(Err(error)),
         }
     }
 

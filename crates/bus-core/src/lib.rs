@@ -1,12 +1,16 @@
 #![doc = include_str!("../README.md")]
 
+mod answer;
+mod approvals;
 mod blob;
 mod bucket;
 mod bus;
+mod checkpoint;
 mod claims;
 mod clock;
 mod dead_letter;
 mod delivery;
+mod dlq;
 mod endpoint;
 mod engine;
 mod error;
@@ -14,36 +18,62 @@ mod feed;
 mod frame;
 mod guarded;
 mod identity;
+mod live_verifier;
+mod mailbox;
 mod metrics;
 mod placement;
 pub mod planes;
 mod redrive;
 mod roster;
+mod segment;
 mod spec;
 mod worker;
 
-pub use blob::{Blob, BlobBody, BlobInfo, Blobs};
+pub use answer::Answer;
+pub use approvals::{
+    Applied, ApprovalRequest, ApprovalVerdict, OpenApproval, OpenApprovals, ResolvedApproval,
+};
+pub use blob::{Blob, BlobBody, BlobInfo, BlobPiece, BlobPieces, Blobs};
 pub use bucket::{
-    Buckets, Change, Entry, ExpectRevision, KeyState, Put, Revision, Watch, WatchItem,
+    BucketMirror, Buckets, Change, Entry, ExpectRevision, KeyState, Put, Revision, Watch, WatchItem,
 };
 pub use bus::{BoxFuture, Bus};
-pub use claims::{ClaimMark, GivenUp};
+pub use checkpoint::{CheckpointPolicy, LiveCheckpoint};
+pub use claims::{ClaimMark, GivenUp, GivenUpCause};
 pub use clock::{Clock, SystemClock, TokioClock};
-pub use dead_letter::{DeadLetterEvent, OriginalFrame};
-pub use delivery::{Deliveries, Delivery, Settle, Verdict};
-pub use endpoint::{Endpoint, EndpointParts, EventFeed, Incoming, Opened, Recorded, Sent};
+pub use dead_letter::{DeadLetterEvent, OriginalFrame, OriginalPlacement};
+pub use delivery::{Claiming, Deliveries, Delivery, Settle, Verdict, settle_all, settle_each};
+pub use dlq::{
+    BulkReport, DeadLetter, DeadLetters, LetterContent, LetterCount, LetterFilter, LetterOrder,
+    Letters, Redrive, Redriven,
+};
+pub use endpoint::{
+    Checkpointed, Endpoint, EndpointParts, EventFeed, Incoming, Opened, Outgoing, Pipeline,
+    Recorded, Sent, Ticket,
+};
 pub use engine::{Engine, Promises};
 pub use error::{Error, ErrorKind, Outcome, Result};
-pub use feed::{FeedItem, Replay, SharedFrame, Stored, Subscription};
+pub use feed::{
+    FeedBatch, FeedItem, FeedRef, Next, NextRef, Replay, SharedFrame, Stored, Subscription,
+};
 pub use frame::{Frame, FrameId};
 pub use guarded::Guarded;
 pub use identity::{Certificate, Identity, Issue, certify};
-pub use metrics::{BusMetrics, MetricsSnapshot};
+pub use live_verifier::{LiveLimits, LiveVerifier, Standing, Vouching};
+pub use mailbox::{Mail, Mailbox};
+pub use metrics::{
+    BusMetrics, Latencies, LatencySummary, MetricsReport, MetricsSnapshot, OutcomeCounts,
+    QueueReport, Step, TaskOutcome,
+};
 pub use placement::{OrderKey, Placement, Priority};
 pub use redrive::{Backoff, Decision, Failure, RetryPolicy};
 pub use roster::{Roster, SignerError};
+pub use segment::{Segment, SegmentFrame, SegmentRun, Tally};
 pub use spec::{
     ConsumerSpec, ConsumerState, Durability, Expect, Lag, Overflow, Receipt, Retention, Seq,
     StreamSpec,
 };
-pub use worker::{Handled, Handler, Job, Stop, TaskEvent, Worker, WorkerSpec};
+pub use worker::{
+    Handled, Handler, Job, Permit, RateKey, RateLimit, RateLimiter, Stop, TaskEvent, Worker,
+    WorkerSpec,
+};

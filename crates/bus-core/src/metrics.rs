@@ -1,8 +1,29 @@
-//! Counters of what went over the bus, readable at any time.
+//! What went over the bus: counters, latencies, queues and how tasks ended, readable at any time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+mod histogram;
+mod outcomes;
+mod queues;
 
-/// The counters of one or more endpoints; lock-free, shared through an `Arc`.
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use bus_subjects::{ConsumerName, StreamName};
+
+use self::{histogram::Histogram, outcomes::Outcomes, queues::Queues};
+pub use self::{
+    histogram::LatencySummary,
+    outcomes::{OutcomeCounts, TaskOutcome},
+    queues::QueueReport,
+};
+use crate::{ConsumerState, Lag};
+
+/// The counters of one or more endpoints, shared through an `Arc`.
+///
+/// Counters and latencies are lock-free and take a fixed amount of memory. A gauge is set, never
+/// added to, so it cannot go below zero. Time comes from the endpoints' clocks: under a stopped
+/// clock every latency is what the clock was moved.
 #[derive(Debug, Default)]
 pub struct BusMetrics {
     published_count: AtomicU64,
@@ -11,6 +32,12 @@ pub struct BusMetrics {
     bytes_received: AtomicU64,
     dead_letter_count: AtomicU64,
     active_queue_lag: AtomicU64,
+    publish: Histogram,
+    append: Histogram,
+    claim: Histogram,
+    settle: Histogram,
+    outcomes: Outcomes,
+    queues: Queues,
 }
 
 /// The counters at one moment.
@@ -30,7 +57,54 @@ pub struct MetricsSnapshot {
     pub active_queue_lag: u64,
 }
 
+/// Everything that is measured, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct MetricsReport {
+    /// The counters.
+    pub counters: MetricsSnapshot,
+    /// How long things took.
+    pub latencies: Latencies,
+    /// How deliveries of tasks ended.
+    pub outcomes: OutcomeCounts,
+    /// The queues as they were when they were last looked at, by name; at most
+    /// [`BusMetrics::QUEUES_MAX`].
+    pub queues: Vec<QueueReport>,
+    /// How often a queue beyond that number was looked at, and not kept.
+    pub queues_left_out: u64,
+}
+
+/// How long the four steps of a message took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Latencies {
+    /// Publishing a live message: from its stamp until the engine has it.
+    pub publish: LatencySummary,
+    /// Storing a durable message: from the append until the engine's word, repeats included. A
+    /// batch counts once.
+    pub append: LatencySummary,
+    /// From the storing of a message to its first delivery: its wait in the queue, a delay it was
+    /// sent with included.
+    pub claim: LatencySummary,
+    /// From a verdict to the engine's confirmation.
+    pub settle: LatencySummary,
+}
+
+/// A step whose latency is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// As [`Latencies::publish`].
+    Publish,
+    /// As [`Latencies::append`].
+    Append,
+    /// As [`Latencies::claim`].
+    Claim,
+    /// As [`Latencies::settle`].
+    Settle,
+}
+
 impl BusMetrics {
+    /// How many queues are kept apart.
+    pub const QUEUES_MAX: usize = 256;
+
     /// Counts one frame of `bytes` bytes as published.
     pub fn published(&self, bytes: usize) {
         self.published_count.fetch_add(1, Ordering::Relaxed);
@@ -53,6 +127,36 @@ impl BusMetrics {
         self.active_queue_lag.store(tasks, Ordering::Relaxed);
     }
 
+    /// Notes that `step` took `time`.
+    pub fn took(&self, step: Step, time: Duration) {
+        match step {
+            Step::Publish => self.publish.record(time),
+            Step::Append => self.append.record(time),
+            Step::Claim => self.claim.record(time),
+            Step::Settle => self.settle.record(time),
+        }
+    }
+
+    /// Counts how a delivery of a task ended.
+    pub fn ended(&self, outcome: TaskOutcome) {
+        self.outcomes.count(outcome);
+    }
+
+    /// Notes how a stream stands, as one queue.
+    pub fn stream_lag(&self, stream: &StreamName, lag: Lag) {
+        self.queues.set(stream, None, lag);
+    }
+
+    /// Notes how each consumer of a stream stands, as a queue of its own, and forgets those of
+    /// this stream that are not named any more.
+    pub fn consumer_lags(&self, stream: &StreamName, consumers: &[ConsumerState]) {
+        let names: Vec<&ConsumerName> = consumers.iter().map(|state| &state.spec.name).collect();
+        self.queues.keep_only(stream, &names);
+        for state in consumers {
+            self.queues.set(stream, Some(&state.spec.name), state.lag);
+        }
+    }
+
     /// All counters as they are now; each is exact, together they are not one instant.
     #[must_use]
     pub fn snapshot(&self) -> MetricsSnapshot {
@@ -66,4 +170,25 @@ impl BusMetrics {
             active_queue_lag: read(&self.active_queue_lag),
         }
     }
+
+    /// Everything that is measured as it is now; together it is not one instant.
+    #[must_use]
+    pub fn report(&self) -> MetricsReport {
+        let (queues, queues_left_out) = self.queues.report();
+        MetricsReport {
+            counters: self.snapshot(),
+            latencies: Latencies {
+                publish: self.publish.summary(),
+                append: self.append.summary(),
+                claim: self.claim.summary(),
+                settle: self.settle.summary(),
+            },
+            outcomes: self.outcomes.counts(),
+            queues,
+            queues_left_out,
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

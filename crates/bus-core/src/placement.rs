@@ -18,7 +18,8 @@ pub struct Placement {
     /// Messages of one key are handed out one at a time and in the order they were appended, also
     /// to parallel members: the next one waits until the one before it has left
     /// (`tasks_of_one_key_run_one_after_the_other`). One that rests before a retry holds the
-    /// others of its key; one with a `not_before` takes its turn when that time comes.
+    /// others of its key, whatever their priority. One with a `not_before` takes its turn when
+    /// that time comes: before those that were appended after it and were not handed out yet.
     pub key: Option<OrderKey>,
 }
 
@@ -27,6 +28,11 @@ pub struct Placement {
 /// A lane ages: a message stands before all that became ready up to [`Priority::HEAD_START`]
 /// earlier for each level they are less urgent, and behind those that wait longer. So an urgent
 /// task overtakes, and no task starves (`a_patient_task_is_not_starved`).
+///
+/// A message became ready when it was stored, or when its `not_before`, its rest or its lost lease
+/// ended after that; one that waits for its key is ready. Of those that became ready at the same
+/// time in one lane, the one that failed before comes last. What was handed back without a rest
+/// is first in line whatever its lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(u8);
 

@@ -27,13 +27,23 @@ pub fn workspace_streams(workspace: &WorkspaceId) -> Result<Vec<StreamSpec>> {
         spec(work_stream(workspace)?, &work, Retention::WorkQueue)?,
         inboxes,
         spec(receipts_stream()?, "vak.receipts.>", Retention::AppendOnly)?,
-        spec(StreamName::parse("VAK_APPROVALS")?, "vak.approvals.>", Retention::Kept)?,
+        spec(approvals_stream()?, "vak.approvals.>", Retention::Kept)?,
         spec(dead_letters_stream()?, "vak.dlq.>", Retention::Kept)?,
     ];
     for records in streams.iter_mut().skip(2) {
         records.dedupe_window = RECORDS_DEDUPE_WINDOW;
     }
     Ok(streams)
+}
+
+/// The subjects of which the newest frame is what matters: a subscriber with
+/// [`Overflow::Latest`](crate::Overflow::Latest) gets it right away, although it was published
+/// before (S0.37).
+///
+/// # Errors
+/// As [`workspace_streams`].
+pub fn latest_value_filters() -> Result<Vec<Filter>> {
+    Ok(vec![Filter::parse("vak.events.*.*.telemetry")?])
 }
 
 /// How long the ids of receipts, approvals and dead letters are remembered: longer than any retry
@@ -62,6 +72,14 @@ pub fn inbox_stream(workspace: &WorkspaceId) -> Result<StreamName> {
 /// As [`workspace_streams`].
 pub fn receipts_stream() -> Result<StreamName> {
     Ok(StreamName::parse("VAK_RECEIPTS")?)
+}
+
+/// The stream that keeps approvals: requests and their verdicts.
+///
+/// # Errors
+/// As [`workspace_streams`].
+pub fn approvals_stream() -> Result<StreamName> {
+    Ok(StreamName::parse("VAK_APPROVALS")?)
 }
 
 /// The stream that keeps dead letters.

@@ -35,7 +35,8 @@ pub enum Failure {
         /// Why.
         reason: String,
     },
-    /// It was not tried to the end because the worker stops: no attempt is used up.
+    /// It was not tried to the end because the worker stops: no attempt is used up. From a handler
+    /// that nobody stopped it is a hand-back, and the task rests for 5 seconds.
     Interrupted,
 }
 
@@ -88,11 +89,11 @@ impl RetryPolicy {
 }
 
 impl Backoff {
-    /// The longest delay: one hour.
+    /// The longest delay before its jitter: one hour.
     pub const DELAY_MAX: Duration = Duration::from_secs(3600);
 
-    /// The delay after attempt `attempt`: its step of 1, 5, 30, 30 … times the base, give or take
-    /// a tenth by `random`, at most [`Backoff::DELAY_MAX`].
+    /// The delay after attempt `attempt`: its step of 1, 5, 30, 30 … times the base, at most
+    /// [`Backoff::DELAY_MAX`], give or take a tenth by `random`.
     #[must_use]
     pub fn delay(&self, attempt: u32, random: u64) -> Duration {
         let step: u32 = match attempt {

@@ -129,10 +129,16 @@ pub struct Lag {
 pub enum Overflow {
     /// The oldest frames go; the subscriber gets `Gap` with their number and stays subscribed.
     DropOldest {
-        /// How many frames may wait; at least 1.
+        /// How many frames may wait; at least 1. An engine may hand them to a reader in runs of at
+        /// most an eighth of this: what a reader has begun to take is not dropped any more.
         capacity: std::num::NonZeroUsize,
     },
     /// Only the newest frame of each subject waits; superseded ones are not a gap.
+    ///
+    /// Of the subjects in [`latest_value_filters`](crate::planes::latest_value_filters), the newest
+    /// frame of the last 10 seconds waits as soon as `subscribe` returns, though it was published
+    /// before (`a_late_reader_sees_the_newest_sample`). Of more than `subjects` of them the newest
+    /// ones wait, and that is no gap.
     Latest {
         /// How many subjects may wait; beyond it the oldest go as in `DropOldest`.
         subjects: std::num::NonZeroUsize,

@@ -1,18 +1,20 @@
-//! One worker of a queue: claims tasks one by one and sees each to its end.
+//! One worker of a queue: claims tasks while it has room and sees each to its end.
 
 mod attempt;
+mod company;
 mod lease;
+mod rate;
+mod run;
 mod settle;
 
-use std::time::Duration;
+use std::{num::NonZeroUsize, time::Duration};
 
-use bus_subjects::{Address, ConsumerName, Filter, RoleName};
+use bus_envelope::EventHash;
+use bus_subjects::RoleName;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    ConsumerSpec, Delivery, Endpoint, Error, ErrorKind, Failure, Opened, Result, RetryPolicy,
-    Verdict, planes,
-};
+pub use self::rate::{Permit, RateKey, RateLimit, RateLimiter};
+use crate::{Endpoint, Error, Failure, Opened, RetryPolicy};
 
 /// Claims the tasks of one queue and runs a [`Handler`] on them.
 ///
@@ -20,6 +22,12 @@ use crate::{
 /// task's id and attempt tell. The order of things: claim mark, handler, and then either the
 /// handler's own receipt before the acknowledgement, or the dead letter stored and confirmed
 /// before the task is removed.
+///
+/// It runs up to [`WorkerSpec::concurrency`] handlers at once, all of them within the one future of
+/// [`Worker::run`]: they take turns wherever one awaits. A handler that computes for long without
+/// awaiting holds up its neighbours and the extension of their leases, so it has to hand that part
+/// to a thread or task of its own. A task whose last attempt ended without a verdict, as when its
+/// worker died, runs alone: it may be the one that took the others down with it.
 #[derive(Debug)]
 pub struct Worker {
     endpoint: Endpoint,
@@ -36,6 +44,15 @@ pub struct WorkerSpec {
     pub lease: Duration,
     /// How often and how soon a failed task is tried again.
     pub retry: RetryPolicy,
+    /// How many tasks it works on at once; 1 by default. It claims a task only when it has room
+    /// for it, so what it cannot work on yet is left to others.
+    pub concurrency: NonZeroUsize,
+    /// How long what runs may go on after a drain began; then it is stopped and handed back, as
+    /// by [`Stop::now`]. By default as long as it takes.
+    pub drain_max: Option<Duration>,
+    /// How many tasks of one key it may begin in a time; no limit by default. A task over the limit
+    /// is handed back until its turn, which uses up no attempt and holds up no other key.
+    pub rate: Option<RateLimiter>,
 }
 
 /// Does the work of one task.
@@ -62,6 +79,21 @@ pub struct Job<'a> {
     pub cancel: CancellationToken,
 }
 
+impl Job<'_> {
+    /// The key under which other systems should know the step `step` of this task, so that they do
+    /// it once: the same in every attempt and after a redrive, another for every other task and
+    /// step. 64 hexadecimal digits.
+    ///
+    /// A task may be tried again although an earlier attempt did all of it: that is what
+    /// at-least-once means. What must not happen twice outside of the bus (a payment, a mail) has
+    /// to be told apart there, by this key.
+    #[must_use]
+    pub fn idempotency_key(&self, step: &str) -> String {
+        EventHash::of(format!("vak-bus/step/v1:{}:{step}", self.message.hash).as_bytes())
+            .to_string()
+    }
+}
+
 /// A handler's word that the task is done and its receipt, if any, stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Handled;
@@ -69,7 +101,7 @@ pub struct Handled;
 /// How a worker is stopped.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
-    /// Claim nothing more, finish what runs, then end.
+    /// Claim nothing more, finish what runs (within [`WorkerSpec::drain_max`]), then end.
     pub drain: CancellationToken,
     /// End now: running handlers are cancelled and their tasks handed back.
     pub now: CancellationToken,
@@ -128,7 +160,14 @@ impl WorkerSpec {
     /// A worker of `role` with the defaults.
     #[must_use]
     pub fn new(role: RoleName) -> Self {
-        Self { role, lease: Duration::from_secs(30), retry: RetryPolicy::default() }
+        Self {
+            role,
+            lease: Duration::from_secs(30),
+            retry: RetryPolicy::default(),
+            concurrency: NonZeroUsize::MIN,
+            drain_max: None,
+            rate: None,
+        }
     }
 }
 
@@ -137,65 +176,5 @@ impl Worker {
     #[must_use]
     pub fn new(endpoint: Endpoint, spec: WorkerSpec) -> Self {
         Self { endpoint, spec }
-    }
-
-    /// Works until `stop` says otherwise or the bus is closed, and reports every delivery's end.
-    ///
-    /// Not cancel safe in the sense that a dropped call leaves its delivery to the lease; nothing
-    /// is lost.
-    ///
-    /// # Errors
-    /// `Denied` and `NotFound` when the queue cannot be joined; `Denied` also when the agent's
-    /// certificate ends meanwhile; `Unavailable` when claiming fails.
-    pub async fn run<H: Handler>(
-        &self,
-        handler: &H,
-        stop: &Stop,
-        mut report: impl FnMut(TaskEvent) + Send,
-    ) -> Result<()> {
-        let mut deliveries = self.endpoint.consume(self.consumer()?).await?;
-        loop {
-            let delivery = tokio::select! {
-                biased;
-                () = stop.now.cancelled() => return Ok(()),
-                () = stop.drain.cancelled() => return Ok(()),
-                delivery = deliveries.next() => delivery,
-            };
-            match delivery {
-                None => return Ok(()),
-                Some(Err(error)) => return Err(error),
-                Some(Ok(delivery)) => {
-                    if let Err(error) = self.endpoint.check_certificate("claim") {
-                        // Best effort: else the lease runs out.
-                        let release = Verdict::Release { after: Duration::ZERO };
-                        let _released = delivery.settle(release).await;
-                        return Err(error);
-                    }
-                    report(self.deliver(delivery, handler, stop).await);
-                }
-            }
-        }
-    }
-
-    /// The competing consumer that all workers of this role share.
-    fn consumer(&self) -> Result<ConsumerSpec> {
-        let workspace = self.endpoint.workspace().clone();
-        let role = self.spec.role.clone();
-        let name = ConsumerName::parse(&format!("worker_{role}"))?;
-        let stream = planes::work_stream(&workspace)?;
-        let subject = Address::Task { workspace, role }.subject();
-        let lease = self.spec.lease;
-        if lease.is_zero() || lease > WorkerSpec::LEASE_MAX {
-            let detail = format!("lease is {lease:?}: expected more than zero and at most a day");
-            return Err(Error::new(ErrorKind::Invalid, "worker", detail));
-        }
-        Ok(ConsumerSpec { stream, name, filter: Filter::from(&subject), lease })
-    }
-
-    async fn deliver<H: Handler>(&self, delivery: Delivery, handler: &H, stop: &Stop) -> TaskEvent {
-        match self.endpoint.open(&delivery.frame) {
-            Ok(opened) => self.attempt(delivery, &opened, handler, stop).await,
-            Err(error) => self.unreadable(delivery, &error).await,
-        }
     }
 }

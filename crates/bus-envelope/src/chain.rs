@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::hash::Parts;
 use crate::{EventHash, MessageEnvelope};
-use bus_subjects::{AgentId, Subject, WorkspaceId};
+use bus_subjects::{Address, AgentId, Plane, Subject, WorkspaceId};
 
 /// Whose events form one chain (D5).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +27,28 @@ pub enum ChainScope {
         /// The subject.
         subject: Subject,
     },
+}
+
+impl MessageEnvelope {
+    /// The extension by which the first event of a process life names the earlier life of the same
+    /// agent whose chain it goes on from.
+    pub const CONTINUES: &'static str = "continues";
+
+    /// The earlier process life that this event, the first of its own, goes on from (D5).
+    ///
+    /// The word counts only where one may continue: in a signed event, because nothing else binds
+    /// it, with an event before it, on a subject where [`ChainScope::may_continue`] holds.
+    #[must_use]
+    pub fn continues(&self) -> Option<Uuid> {
+        let text = self.extensions.get(Self::CONTINUES)?;
+        let life = Uuid::try_parse(text).ok()?;
+        let counts = *text == life.to_string()
+            && life != self.lineage.incarnation
+            && self.lineage.seq_num > 1
+            && self.signature.is_some()
+            && ChainScope::may_continue(&self.subject);
+        counts.then_some(life)
+    }
 }
 
 /// Where a chain stands: the last event of it.
@@ -56,6 +78,29 @@ impl ChainScope {
         Self::Subject {
             workspace: envelope.lineage.workspace.clone(),
             subject: envelope.subject.clone(),
+        }
+    }
+
+    /// Whether a later process life may go on from an earlier one's chain on `subject`: where
+    /// messages are stored, and each sender has a chain of its own.
+    #[must_use]
+    pub fn may_continue(subject: &Subject) -> bool {
+        Address::parse(subject)
+            .is_ok_and(|address| address.plane() == Plane::Durable && !address.is_evidence())
+    }
+
+    /// The chain of the process life `life` of the same agent on the same subject; `None` where
+    /// one chain is everybody's.
+    #[must_use]
+    pub fn of_life(&self, life: Uuid) -> Option<Self> {
+        match self {
+            Self::Incarnation { workspace, agent, subject, .. } => Some(Self::Incarnation {
+                workspace: workspace.clone(),
+                agent: agent.clone(),
+                incarnation: life,
+                subject: subject.clone(),
+            }),
+            Self::Subject { .. } => None,
         }
     }
 

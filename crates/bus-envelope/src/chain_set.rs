@@ -38,6 +38,8 @@ pub struct ChainTotals {
     pub gaps: u64,
     /// Events still missing.
     pub missed: u64,
+    /// Chains that go on from an earlier process life.
+    pub continued: u64,
     /// Repeated copies.
     pub duplicates: u64,
     /// Events that came after later ones.
@@ -60,8 +62,11 @@ impl ChainSet {
     /// Judges an event in the chain `scope`, which the caller names because only the subject's
     /// plane tells whether it has one chain for all or one for each sender.
     ///
-    /// The first event of a process life that goes on from the head of an earlier one on the same
-    /// subject is linked to it.
+    /// The first event of a process life that [says](MessageEnvelope::continues) which earlier one
+    /// it goes on from continues that one. What is known of the earlier one has to bear it out:
+    /// that its last events are missing shows as a gap, and another event in the place of the one
+    /// that is named as altered. The earlier one may go on as well, when both lived at once: each
+    /// is one line, and that is no fork.
     pub fn feed(&mut self, scope: ChainScope, envelope: &MessageEnvelope) -> ChainVerdict {
         if let Some(chain) = self.chains.get_mut(&scope) {
             return chain.feed(envelope);
@@ -102,6 +107,7 @@ impl ChainSet {
             totals.gaps += summary.gaps;
             totals.missed = totals.missed.saturating_add(summary.missed);
             totals.duplicates += summary.duplicates;
+            totals.continued += summary.continued;
             totals.late += summary.late;
             totals.forks += summary.forks;
             totals.altered += summary.altered;
@@ -109,30 +115,16 @@ impl ChainSet {
         totals
     }
 
-    fn open(&self, scope: &ChainScope, envelope: &MessageEnvelope) -> ChainVerifier {
-        let window = self.limits.window;
-        let earlier = self
-            .chains
-            .iter()
-            .filter(|(other, _)| is_other_life(scope, other))
-            .map(|(_, chain)| chain.head())
-            .find(|head| head.seq > 0 && head.is_followed_by(envelope));
-        match earlier {
-            Some(head) => ChainVerifier::resume(scope.clone(), head, window),
-            None => ChainVerifier::new(scope.clone(), window),
+    fn open(&self, scope: &ChainScope, first: &MessageEnvelope) -> ChainVerifier {
+        let before = first.continues().and_then(|life| {
+            let earlier = self.chains.get(&scope.of_life(life)?)?;
+            earlier.before(first.lineage.seq_num)
+        });
+        match before {
+            Some(head) => ChainVerifier::continuing(scope.clone(), head, self.limits.window),
+            None => ChainVerifier::new(scope.clone(), self.limits.window),
         }
     }
-}
-
-/// Whether both are chains of one agent on one subject in different process lives.
-fn is_other_life(one: &ChainScope, other: &ChainScope) -> bool {
-    let place = |scope: &ChainScope| match scope {
-        ChainScope::Incarnation { workspace, agent, subject, .. } => {
-            Some((workspace.clone(), agent.clone(), subject.clone()))
-        }
-        ChainScope::Subject { .. } => None,
-    };
-    one != other && place(one).is_some_and(|one| place(other) == Some(one))
 }
 
 #[cfg(test)]

@@ -16,11 +16,22 @@ use crate::{ChainHead, ChainScope, EventHash, MessageEnvelope};
 pub struct ChainVerifier {
     scope: ChainScope,
     anchor: ChainHead,
-    is_resumed: bool,
+    start: Start,
     window: NonZeroUsize,
     seen: BTreeMap<u64, Seen>,
     forgotten_to: u64,
     summary: ChainSummary,
+}
+
+/// Where a verifier takes up its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// At the chain's own beginning.
+    Genesis,
+    /// Behind a head known to be good.
+    Head,
+    /// Behind a message of an earlier process life that was seen.
+    Life,
 }
 
 /// What one event is to its chain.
@@ -28,6 +39,13 @@ pub struct ChainVerifier {
 pub enum ChainVerdict {
     /// It follows the event before it.
     Linked,
+    /// It is the first of its process life and follows an event of an earlier life of the same
+    /// agent on the same subject.
+    Continued {
+        /// Whether that event was seen. If not, what came before is not judged; of this life
+        /// nothing came before.
+        is_known: bool,
+    },
     /// It is the first one seen and not the first of its chain: what came before is not judged.
     Started {
         /// How many events of the chain came before.
@@ -35,7 +53,8 @@ pub enum ChainVerdict {
     },
     /// It was seen before, byte for byte in all that is hashed.
     Duplicate,
-    /// It lies ahead: `missed` events before it have not been seen.
+    /// It lies ahead: `missed` events before it have not been seen. The first event of a process
+    /// life also, when the life that it continues ends here before the event that it names.
     Gap {
         /// How many are missing between the last one and this one.
         missed: u64,
@@ -45,7 +64,8 @@ pub enum ChainVerdict {
     /// Another event has its sequence number.
     Fork,
     /// Its links do not fit, or it has the id of an event that was seen with other content: it or
-    /// its neighbour was changed after it was made.
+    /// its neighbour was changed after it was made. The first event of a process life also, when
+    /// another event stands where the one that it names should.
     Altered,
     /// It is older than the events that are remembered: it cannot be judged.
     OutOfWindow,
@@ -83,6 +103,8 @@ pub struct ChainSummary {
     pub events: u64,
     /// Events that followed the one before.
     pub linked: u64,
+    /// Events that followed one of an earlier process life: 0 or 1.
+    pub continued: u64,
     /// Repeated copies.
     pub duplicates: u64,
     /// How often events were missing.
@@ -110,14 +132,20 @@ impl ChainVerifier {
     #[must_use]
     pub fn new(scope: ChainScope, window: NonZeroUsize) -> Self {
         let anchor = ChainHead::genesis(&scope);
-        Self::anchored(scope, anchor, false, window)
+        Self::anchored(scope, anchor, Start::Genesis, window)
     }
 
-    /// A verifier for a chain that goes on from a head known to be good: a checkpoint, or the head
-    /// that an earlier process life left.
+    /// A verifier for a chain that goes on from a head known to be good, such as a checkpoint.
     #[must_use]
     pub fn resume(scope: ChainScope, head: ChainHead, window: NonZeroUsize) -> Self {
-        Self::anchored(scope, head, true, window)
+        Self::anchored(scope, head, Start::Head, window)
+    }
+
+    /// A verifier for the chain of a process life that goes on from `head`, an event of an earlier
+    /// life of the same agent that was seen.
+    #[must_use]
+    pub fn continuing(scope: ChainScope, head: ChainHead, window: NonZeroUsize) -> Self {
+        Self::anchored(scope, head, Start::Life, window)
     }
 
     /// Judges the next event.
@@ -152,12 +180,23 @@ impl ChainVerifier {
             .map_or(self.anchor, |(seq, seen)| ChainHead { seq: *seq, hash: seen.leaf })
     }
 
-    /// Whether every event from the chain's beginning, or from the head it was resumed at, was seen
-    /// once, in order and unchanged. An end that was cut off shows only against a checkpoint.
+    /// What the event `seq` of a later process life finds here before it: the event with the number
+    /// before, or the last one when this chain ends sooner. `None` when that place was not seen or
+    /// is not remembered.
+    pub(crate) fn before(&self, seq: u64) -> Option<ChainHead> {
+        let (seq, head) = (seq.checked_sub(1)?, self.head());
+        if head.seq <= seq {
+            return Some(head);
+        }
+        self.seen.get(&seq).map(|seen| ChainHead { seq, hash: seen.leaf })
+    }
+
+    /// Whether every event from the chain's beginning, or from the head it was taken up at, was
+    /// seen once, in order and unchanged. An end that was cut off shows only against a checkpoint.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.summary.is_unbroken()
-            && (self.summary.events == 0 || self.summary.first_seq == self.anchor.seq + 1)
+            && (self.summary.events == 0 || self.summary.first_seq == self.anchor.next_seq())
     }
 
     /// Holds the end of the chain against a head known from elsewhere, such as a checkpoint kept
@@ -181,22 +220,35 @@ impl ChainVerifier {
         }
     }
 
-    fn anchored(
-        scope: ChainScope,
-        anchor: ChainHead,
-        is_resumed: bool,
-        window: NonZeroUsize,
-    ) -> Self {
+    fn anchored(scope: ChainScope, anchor: ChainHead, start: Start, window: NonZeroUsize) -> Self {
         // A chain that starts in the middle has no floor until events are forgotten.
-        let forgotten_to = if is_resumed { anchor.seq } else { 0 };
+        let forgotten_to = if start == Start::Genesis { 0 } else { anchor.seq };
         let (seen, summary) = (BTreeMap::new(), ChainSummary::default());
-        Self { scope, anchor, is_resumed, window, seen, forgotten_to, summary }
+        Self { scope, anchor, start, window, seen, forgotten_to, summary }
+    }
+
+    /// Takes up the chain behind the event of an earlier process life that `first` names, when it
+    /// says that it is the first of its own. Its sender could as well begin anew: there is nothing
+    /// to hide behind such a word.
+    fn take_up(&mut self, first: &MessageEnvelope) -> bool {
+        let is_later_life = matches!(self.scope, ChainScope::Incarnation { .. })
+            && self.start == Start::Genesis
+            && self.seen.is_empty()
+            && self.summary.first_seq == 0
+            && first.continues().is_some();
+        if is_later_life {
+            let seq = first.lineage.seq_num - 1;
+            self.anchor = ChainHead { seq, hash: first.lineage.prev_event_hash };
+            self.forgotten_to = seq;
+        }
+        is_later_life
     }
 
     fn judge(&mut self, envelope: &MessageEnvelope, leaf: EventHash) -> ChainVerdict {
         if !self.scope.contains(envelope) {
             return ChainVerdict::Foreign;
         }
+        let is_taken_up = self.take_up(envelope);
         let seq = envelope.lineage.seq_num;
         if let Some(known) = self.seen.get(&seq) {
             return known.compare(envelope, &leaf);
@@ -214,7 +266,11 @@ impl ChainVerifier {
         let prev = envelope.lineage.prev_event_hash;
         self.seen.insert(seq, Seen { leaf, prev, id: envelope.id.as_str().into() });
         self.forget();
-        if fits { verdict } else { ChainVerdict::Altered }
+        match verdict {
+            _ if !fits => ChainVerdict::Altered,
+            ChainVerdict::Linked if is_taken_up => ChainVerdict::Continued { is_known: false },
+            verdict => verdict,
+        }
     }
 
     /// Whether the links to both neighbours fit, as far as the neighbours are known.
@@ -252,8 +308,13 @@ impl ChainVerifier {
             self.summary.first_seq = seq;
         }
         match missed {
+            0 if is_first && self.start == Start::Life => {
+                ChainVerdict::Continued { is_known: true }
+            }
             0 => ChainVerdict::Linked,
-            earlier if is_first && !self.is_resumed => ChainVerdict::Started { earlier },
+            earlier if is_first && self.start == Start::Genesis => {
+                ChainVerdict::Started { earlier }
+            }
             missed => {
                 self.summary.gaps += 1;
                 self.summary.missed = self.summary.missed.saturating_add(missed);
@@ -283,6 +344,7 @@ impl ChainSummary {
         self.events += 1;
         match verdict {
             ChainVerdict::Linked => self.linked += 1,
+            ChainVerdict::Continued { .. } => self.continued += 1,
             ChainVerdict::Duplicate => self.duplicates += 1,
             ChainVerdict::Late => self.late += 1,
             ChainVerdict::Fork => self.forks += 1,

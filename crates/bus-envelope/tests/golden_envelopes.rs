@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use bus_envelope::tree::{MerkleTree, leaf_hash, verify_consistency, verify_inclusion};
 use bus_envelope::{
     ChainHead, ChainScope, ChainVerdict, ChainVerifier, EnvelopeError, EventHash, Headers,
-    MessageEnvelope, WireForm, wire,
+    MessageEnvelope, Signature, WireForm, wire,
 };
 use bus_subjects::Subject;
 use bus_testdata::hex;
@@ -63,7 +63,7 @@ fn a_receiver_reads_and_refuses_as_the_specification_says() {
 
 #[test]
 fn chains_begin_and_go_on_as_the_specification_says() {
-    golden::check("chains.json", 4, |case| {
+    golden::check("chains.json", 5, |case| {
         let subject = Subject::parse(case["subject"].as_str().unwrap()).unwrap();
         let workspace = case["workspace"].as_str().unwrap().parse().unwrap();
         let scope = match case["scope"].as_str() {
@@ -76,13 +76,16 @@ fn chains_begin_and_go_on_as_the_specification_says() {
             },
         };
         let mut verifier = ChainVerifier::new(scope.clone(), NonZeroUsize::MIN);
-        let mut head = ChainHead::genesis(&scope);
+        let after = case.get("after");
+        let mut head = after.map_or_else(|| ChainHead::genesis(&scope), head_of);
+        let mut expected = after.map(|_| ChainVerdict::Continued { is_known: false });
         let events = case["events"].as_array().unwrap();
         let links: Value = events
             .iter()
             .map(|event| {
                 let envelope = chained(case, event, &head);
-                assert_eq!(verifier.feed(&envelope), ChainVerdict::Linked, "{event}");
+                let expected = expected.take().unwrap_or(ChainVerdict::Linked);
+                assert_eq!(verifier.feed(&envelope), expected, "{event}");
                 let before = std::mem::replace(&mut head, ChainHead::of(&envelope));
                 json!({
                     "seq": head.seq,
@@ -135,7 +138,15 @@ fn chained(case: &Value, event: &Value, head: &ChainHead) -> MessageEnvelope {
     }
     members.insert("seq".to_owned(), head.next_seq().into());
     members.insert("prevhash".to_owned(), head.hash.to_string().into());
-    fields::read(&all)
+    let mut envelope = fields::read(&all);
+    // A later life is taken at its word only where it is signed. The leaf holds no signature.
+    envelope.signature = Some(Signature { signer: "UABC".to_owned(), bytes: [5; 64] });
+    envelope
+}
+
+fn head_of(after: &Value) -> ChainHead {
+    let hash = after["leaf"].as_str().unwrap().parse().unwrap();
+    ChainHead { seq: after["seq"].as_u64().unwrap(), hash }
 }
 
 fn pairs(headers: &Headers) -> Value {

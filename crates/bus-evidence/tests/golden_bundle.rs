@@ -192,6 +192,7 @@ fn dead_letter(task: &MessageEnvelope) -> DeadLetterEvent {
             id: task.id.clone(),
             headers: headers.collect(),
             body_base64: BASE64.encode(&body),
+            placement: None,
         },
     }
 }

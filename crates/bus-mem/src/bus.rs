@@ -9,18 +9,17 @@ use std::{
 };
 
 use bus_core::{
-    Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, Clock, ConsumerSpec, ConsumerState,
-    Deliveries, Durability, Engine, Entry, Error, ErrorKind, Expect, ExpectRevision, Frame, Lag,
-    Overflow, Promises, Put, Receipt, Replay, Result, Revision, Seq, Stored, StreamSpec,
-    Subscription, SystemClock, Watch,
+    Answer, BoxFuture, Bus, Clock, ConsumerSpec, ConsumerState, Deliveries, Durability, Engine,
+    Error, ErrorKind, Expect, Frame, Lag, Overflow, Promises, Receipt, Replay, Result, Seq, Stored,
+    StreamSpec, Subscription, SystemClock,
 };
 use bus_envelope::Timestamp;
-use bus_subjects::{BucketKey, BucketName, ConsumerName, Filter, StreamName, Subject};
+use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
 use tokio::task::coop::consume_budget;
 
 use crate::{
-    Limits, LiveStats, core::BucketStore, deliveries::Member, durable::Durable, live::Live,
-    replay::Reader, subscription::FeedStream,
+    Limits, LiveStats, core::BlobStore, deliveries::Member, durable::Durable, live::Live,
+    publish::Publishing, replay::Reader, state::State, subscription::FeedStream,
 };
 
 /// A bus within this process, which needs nothing outside of it.
@@ -48,7 +47,8 @@ pub(crate) struct Connection {
 struct Shared {
     live: Arc<Live>,
     durable: Arc<Durable>,
-    buckets: Mutex<BucketStore>,
+    state: Arc<State>,
+    blobs: Mutex<BlobStore>,
     last_connection: AtomicU64,
     last_request: AtomicU64,
 }
@@ -70,9 +70,10 @@ impl InMemoryBus {
     #[must_use]
     pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         Self::open(Arc::new(Shared {
-            live: Arc::new(Live::new(limits)),
-            durable: Arc::new(Durable::new(clock, limits)),
-            buckets: Mutex::new(BucketStore::new(limits)),
+            live: Arc::new(Live::new(limits, Arc::clone(&clock))),
+            durable: Arc::new(Durable::new(Arc::clone(&clock), limits)),
+            state: Arc::new(State::new(clock, limits)),
+            blobs: Mutex::new(BlobStore::new(limits)),
             last_connection: AtomicU64::new(0),
             last_request: AtomicU64::new(0),
         }))
@@ -96,7 +97,7 @@ impl InMemoryBus {
         Self(Arc::new(Handle(Arc::new(connection))))
     }
 
-    fn connection(&self) -> &Arc<Connection> {
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.0.0
     }
 }
@@ -104,6 +105,19 @@ impl InMemoryBus {
 impl Connection {
     pub(crate) fn durable(&self) -> &Arc<Durable> {
         &self.broker.durable
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.broker.live
+    }
+
+    /// A number for a request, never given twice by one broker.
+    pub(crate) fn next_request(&self) -> u64 {
+        self.broker.last_request.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -117,27 +131,12 @@ impl Connection {
         Ok(())
     }
 
-    fn buckets(&self) -> MutexGuard<'_, BucketStore> {
-        self.broker.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn state(&self) -> &Arc<State> {
+        &self.broker.state
     }
 
-    fn append(&self, frame: Frame, expect: Expect) -> Result<Receipt> {
-        self.check_open("append")?;
-        frame.check_size("append")?;
-        // Whoever listens hears what is stored, as on a server.
-        let heard = self.broker.live.is_heard().then(|| frame.clone());
-        let mut locked = self.durable().lock();
-        let mut touched = std::mem::take(&mut locked.state.touched);
-        let now = locked.now;
-        let receipt = locked.state.broker.append(frame, expect, now, |key| touched.push(key));
-        touched.drain(..).for_each(|key| locked.look_after(key));
-        locked.state.touched = touched;
-        locked.finish();
-        let receipt = receipt?;
-        if let (Some(frame), false) = (heard, receipt.duplicate) {
-            self.broker.live.hand_out(frame);
-        }
-        Ok(receipt)
+    pub(crate) fn blobs(&self) -> MutexGuard<'_, BlobStore> {
+        self.broker.blobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn close(&self) {
@@ -145,6 +144,7 @@ impl Connection {
         if !self.closed.swap(true, Ordering::AcqRel) {
             self.broker.live.close(self.id);
             self.broker.durable.wake_all();
+            self.broker.state.wake_all();
         }
     }
 }
@@ -173,18 +173,7 @@ impl std::fmt::Debug for InMemoryBus {
 
 impl Bus for InMemoryBus {
     fn publish(&self, frame: Frame) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            let connection = self.connection();
-            connection.check_open("publish")?;
-            frame.check_live("publish")?;
-            connection.broker.live.publish(frame);
-            // Subscribers may live on this very thread. A publisher that awaits nothing else
-            // would starve them and lose nearly everything, so it gives way now and then.
-            for _ in 0..BUDGET_PER_PUBLISH {
-                consume_budget().await;
-            }
-            Ok(())
-        })
+        Box::pin(Publishing::new(self, frame))
     }
 
     fn subscribe(&self, filter: Filter, overflow: Overflow) -> BoxFuture<'_, Result<Subscription>> {
@@ -195,34 +184,12 @@ impl Bus for InMemoryBus {
             let feed = FeedStream::open(live, filter, overflow, connection.id)?;
             // Closed meanwhile: the subscription would be there for ever.
             connection.check_open("subscribe")?;
-            Ok(Subscription::new(feed))
+            Ok(Subscription::of_batches(feed))
         })
     }
 
-    fn request(&self, mut frame: Frame, wait: Duration) -> BoxFuture<'_, Result<Frame>> {
-        Box::pin(async move {
-            let connection = self.connection();
-            connection.check_open("request")?;
-            frame.check_live("request")?;
-            let broker = &connection.broker;
-            let number = broker.last_request.fetch_add(1, Ordering::Relaxed) + 1;
-            // No agent can be called `=mem`, so no role's own reply inbox reaches into these.
-            let reply = Subject::parse(&format!("_INBOX.=mem.{number}"))?;
-            let filter = Filter::from(&reply);
-            let mut answers = FeedStream::for_answer(&broker.live, filter, connection.id)?;
-            let subject = frame.subject.clone();
-            frame.reply = Some(reply);
-            if broker.live.publish(frame) == 0 {
-                let why = "nobody listens on this subject";
-                return Err(Error::new(ErrorKind::NoRecipient, "request", why).at(subject));
-            }
-            let failed = |kind, why| Error::new(kind, "request", why).at(&subject).unknown();
-            match tokio::time::timeout(wait, answers.next_frame()).await {
-                Ok(Some(answer)) => Ok(answer),
-                Ok(None) => Err(failed(ErrorKind::Closed, "the bus was closed")),
-                Err(_elapsed) => Err(failed(ErrorKind::Timeout, "no answer came in time")),
-            }
-        })
+    fn request(&self, frame: Frame, wait: Duration) -> BoxFuture<'_, Result<Frame>> {
+        Box::pin(self.ask(frame, wait))
     }
 
     fn declare(&self, stream: StreamSpec) -> BoxFuture<'_, Result<()>> {
@@ -232,48 +199,51 @@ impl Bus for InMemoryBus {
         })
     }
 
-    fn append(&self, frame: Frame, expect: Expect) -> BoxFuture<'_, Result<Receipt>> {
+    fn append(&self, frame: Frame, expect: Expect) -> Answer<'_, Receipt> {
+        Answer::paced(self.connection().append(frame, expect))
+    }
+
+    fn append_all(&self, frames: Vec<Frame>) -> BoxFuture<'_, Result<Vec<Receipt>>> {
         Box::pin(async move {
-            let receipt = self.connection().append(frame, expect)?;
-            consume_budget().await;
-            Ok(receipt)
+            let receipts = self.connection().append_all(frames)?;
+            // A batch counts as its messages do one by one.
+            for _ in &receipts {
+                consume_budget().await;
+            }
+            Ok(receipts)
         })
     }
 
-    fn append_all(&self, _frames: Vec<Frame>) -> BoxFuture<'_, Result<Vec<Receipt>>> {
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    fn discard(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move { self.connection().discard(&stream, seq) })
     }
 
-    fn discard(&self, _stream: StreamName, _seq: Seq) -> BoxFuture<'_, Result<bool>> {
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
-    }
-
-    fn consumers(&self, _stream: StreamName) -> BoxFuture<'_, Result<Vec<ConsumerState>>> {
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+    fn consumers(&self, stream: StreamName) -> BoxFuture<'_, Result<Vec<ConsumerState>>> {
+        Box::pin(async move { self.connection().consumers(&stream) })
     }
 
     fn pause(
         &self,
-        _stream: StreamName,
-        _consumer: ConsumerName,
-        _until: Option<Timestamp>,
+        stream: StreamName,
+        consumer: ConsumerName,
+        until: Option<Timestamp>,
     ) -> BoxFuture<'_, Result<()>> {
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+        Box::pin(async move { self.connection().pause(&stream, &consumer, until) })
     }
 
     fn remove_consumer(
         &self,
-        _stream: StreamName,
-        _consumer: ConsumerName,
+        stream: StreamName,
+        consumer: ConsumerName,
     ) -> BoxFuture<'_, Result<bool>> {
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
+        Box::pin(async move { self.connection().remove_consumer(&stream, &consumer) })
     }
 
     fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>> {
         Box::pin(async move {
             self.connection().check_open("last")?;
             let last = self.connection().durable().lock().state.broker.last(&subject)?;
-            Ok(last.map(Arc::unwrap_or_clone))
+            Ok(last.map(Stored::from))
         })
     }
 
@@ -281,7 +251,7 @@ impl Bus for InMemoryBus {
         Box::pin(async move {
             self.connection().check_open("read")?;
             let stored = self.connection().durable().lock().state.broker.read_one(&stream, seq)?;
-            Ok(stored.map(Arc::unwrap_or_clone))
+            Ok(stored.map(Stored::from))
         })
     }
 
@@ -291,7 +261,7 @@ impl Bus for InMemoryBus {
             connection.check_open("consume")?;
             let (stream, lease) = (consumer.stream.clone(), consumer.lease);
             let key = connection.durable().lock().consume(consumer)?;
-            Ok(Deliveries::new(Member::new(Arc::clone(connection), stream, lease, key)))
+            Ok(Deliveries::of_claims(Member::new(Arc::clone(connection), stream, lease, key)))
         })
     }
 
@@ -326,75 +296,8 @@ impl Bus for InMemoryBus {
     }
 }
 
-impl Buckets for InMemoryBus {
-    fn get(&self, bucket: BucketName, key: BucketKey) -> BoxFuture<'_, Result<Option<Entry>>> {
-        Box::pin(async move {
-            self.connection().check_open("get")?;
-            Ok(self.connection().buckets().get(&bucket, &key))
-        })
-    }
-
-    fn put(&self, bucket: BucketName, key: BucketKey, put: Put) -> BoxFuture<'_, Result<Revision>> {
-        Box::pin(async move {
-            self.connection().check_open("put")?;
-            self.connection().buckets().put(&bucket, &key, put.value, put.expect)
-        })
-    }
-
-    fn delete(
-        &self,
-        bucket: BucketName,
-        key: BucketKey,
-        expect: ExpectRevision,
-    ) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            self.connection().check_open("delete")?;
-            self.connection().buckets().delete(&bucket, &key, expect)
-        })
-    }
-
-    fn watch(
-        &self,
-        _bucket: BucketName,
-        _keys: Filter,
-        _after: Revision,
-    ) -> BoxFuture<'_, Result<Watch>> {
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
-    }
-}
-
-impl Blobs for InMemoryBus {
-    fn put_blob(
-        &self,
-        _bucket: BucketName,
-        _key: BucketKey,
-        _body: BlobBody,
-    ) -> BoxFuture<'_, Result<BlobInfo>> {
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
-    }
-
-    fn get_blob(
-        &self,
-        _bucket: BucketName,
-        _key: BucketKey,
-    ) -> BoxFuture<'_, Result<Option<Blob>>> {
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
-    }
-
-    fn delete_blob(&self, _bucket: BucketName, _key: BucketKey) -> BoxFuture<'_, Result<bool>> {
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
-    }
-
-    fn list_blobs(&self, _bucket: BucketName) -> BoxFuture<'_, Result<Vec<BlobInfo>>> {
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, "todo", "todo"))))
-    }
-}
-
 impl Engine for InMemoryBus {
     fn promises(&self) -> Promises {
         Promises { engine: "mem", durability: Durability::Memory, shared: false }
     }
 }
-
-/// Of tokio's 128 units between two yields: so a publisher gives way after 32 frames at most.
-const BUDGET_PER_PUBLISH: usize = 4;

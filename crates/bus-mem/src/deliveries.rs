@@ -1,30 +1,43 @@
 //! One member of a consumer, and the deliveries it holds.
 
 use std::{
-    pin::{Pin, pin},
+    num::NonZeroUsize,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
-use bus_core::{BoxFuture, Delivery, Result, Settle, Verdict};
+use bus_core::{
+    Answer, BoxFuture, Claiming, Delivery, Error, ErrorKind, Frame, Result, Settle, Verdict,
+};
+use bus_envelope::Timestamp;
 use bus_subjects::StreamName;
 use futures_core::Stream;
-use tokio::task::coop::consume_budget;
+use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
 use crate::{
     bus::Connection,
-    core::{Claim, ConsumerKey},
+    core::{Broker, Claim, ConsumerKey, Message},
+    durable::Locked,
 };
 
 /// A member that claims when it is polled, and only then.
 pub(crate) struct Member {
-    connection: Arc<Connection>,
-    stream: StreamName,
+    holder: Arc<Holder>,
     lease: Duration,
-    key: ConsumerKey,
     /// Its place among those who wait.
     ticket: Option<u64>,
+    /// It told that its consumer was removed.
+    ended: bool,
+}
+
+/// The engine's side of all deliveries of one member. A token fits one lease only, so a late
+/// verdict finds none.
+struct Holder {
+    connection: Arc<Connection>,
+    stream: StreamName,
+    key: ConsumerKey,
 }
 
 impl Member {
@@ -34,43 +47,68 @@ impl Member {
         lease: Duration,
         key: ConsumerKey,
     ) -> Self {
-        Self { connection, stream, lease, key, ticket: None }
+        let holder = Arc::new(Holder { connection, stream, key });
+        Self { holder, lease, ticket: None, ended: false }
     }
 
-    /// The next claim. It counts as claimed when this is `Ready`, which nothing can cancel.
-    fn poll_claim(&mut self, cx: &Context<'_>) -> Poll<Option<Claim>> {
-        let mut locked = self.connection.durable().lock();
+    /// What `claim` gets next. It counts as claimed when this is `Ready`, which nothing can cancel.
+    #[inline]
+    fn poll_claim<T>(
+        &mut self,
+        cx: &Context<'_>,
+        claim: impl FnOnce(&mut Broker, ConsumerKey, Timestamp) -> Option<T>,
+    ) -> Poll<Option<Result<T>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let Holder { connection, key, stream } = &*self.holder;
+        let mut locked = connection.durable().lock();
         // Under the lock: `close` sets the mark first and then wakes those it finds here.
-        if self.connection.is_closed() {
+        if connection.is_closed() {
             drop(locked);
             self.leave();
             return Poll::Ready(None);
         }
         let now = locked.now;
-        let claim = locked.state.broker.claim(self.key, now);
-        let ticket = self.ticket.take();
-        if let Some(waiters) = locked.waiters(self.key) {
-            match (&claim, ticket) {
+        let claimed = claim(&mut locked.state.broker, *key, now);
+        if claimed.is_none() && !locked.state.broker.is_there(*key) {
+            self.ended = true;
+            let error = Error::new(ErrorKind::NotFound, "next", "the consumer was removed");
+            return Poll::Ready(Some(Err(error.at(stream))));
+        }
+        if (claimed.is_none() || self.ticket.is_some())
+            && let Some(waiters) = locked.waiters(*key)
+        {
+            match (&claimed, self.ticket.take()) {
                 (None, ticket) => self.ticket = Some(waiters.wait(ticket, cx)),
                 (Some(_), Some(ticket)) => waiters.leave(ticket),
                 (Some(_), None) => {}
             }
         }
-        locked.look_after(self.key);
+        locked.look_after(*key);
         locked.finish();
-        claim.map_or(Poll::Pending, |claim| Poll::Ready(Some(claim)))
+        claimed.map_or(Poll::Pending, |claimed| Poll::Ready(Some(Ok(claimed))))
     }
 
     /// Gives up the place among those who wait; a call that came for it goes to the next one.
     fn leave(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            let mut locked = self.connection.durable().lock();
-            if let Some(waiters) = locked.waiters(self.key) {
+            let Holder { connection, key, .. } = &*self.holder;
+            let mut locked = connection.durable().lock();
+            if let Some(waiters) = locked.waiters(*key) {
                 waiters.leave(ticket);
             }
-            locked.look_after(self.key);
+            locked.look_after(*key);
             locked.finish();
         }
+    }
+
+    #[inline]
+    fn delivery(&self, claim: Claim) -> Delivery {
+        let Claim { message: Message { frame, seq, time }, token, attempt } = claim;
+        let (place, run) = ((seq, time), (attempt, self.lease));
+        let holder = Arc::<Holder>::clone(&self.holder);
+        Delivery::new(frame, place, run, (holder, token))
     }
 }
 
@@ -78,14 +116,43 @@ impl Stream for Member {
     type Item = Result<Delivery>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        ready!(pin!(consume_budget()).poll(cx));
-        let Some(claim) = ready!(self.poll_claim(cx)) else { return Poll::Ready(None) };
-        let held =
-            Held { connection: Arc::clone(&self.connection), key: self.key, token: claim.token };
-        let message = Arc::unwrap_or_clone(claim.message);
-        let stream = self.stream.clone();
-        let delivery = Delivery::new(stream, message, claim.attempt, self.lease, Box::new(held));
-        Poll::Ready(Some(Ok(delivery)))
+        let budget = ready!(poll_proceed(cx));
+        let claimed = ready!(self.poll_claim(cx, Broker::claim));
+        budget.made_progress();
+        Poll::Ready(claimed.map(|claimed| claimed.map(|claim| self.delivery(claim))))
+    }
+}
+
+impl Claiming for Member {
+    fn poll_many(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        max: NonZeroUsize,
+    ) -> Poll<Option<Result<Vec<Delivery>>>> {
+        let budget = ready!(poll_proceed(cx));
+        let max = max.get().min(Frame::BATCH_MAX);
+        let claimed = ready!(self.poll_claim(cx, |broker, key, now| {
+            let first = broker.claim(key, now)?;
+            let mut claims = Vec::with_capacity(max.min(broker.ready(key) + 1));
+            claims.push(first);
+            let more = std::iter::from_fn(|| broker.claim(key, now));
+            claims.extend(more.take(max - 1));
+            Some(claims)
+        }));
+        budget.made_progress();
+        let Some(Ok(claims)) = claimed else {
+            return Poll::Ready(claimed.map(|claimed| claimed.map(|_| Vec::new())));
+        };
+        // A batch counts as its messages do one by one, but what was claimed is given at once.
+        for _ in claims.iter().skip(1) {
+            if has_budget_remaining()
+                && let Poll::Ready(budget) = poll_proceed(cx)
+            {
+                budget.made_progress();
+            }
+        }
+        let deliveries = claims.into_iter().map(|claim| self.delivery(claim));
+        Poll::Ready(Some(Ok(deliveries.collect())))
     }
 }
 
@@ -95,38 +162,70 @@ impl Drop for Member {
     }
 }
 
-/// The engine's side of one delivery. Its token fits one lease only, so a late verdict finds none.
-struct Held {
-    connection: Arc<Connection>,
-    key: ConsumerKey,
-    token: u64,
-}
-
-impl Settle for Held {
-    fn settle(&self, verdict: Verdict) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            self.connection.check_open("settle")?;
-            if let Verdict::Reject { reason } = &verdict {
-                tracing::debug!(consumer = ?self.key, reason, "delivery rejected");
-            }
-            let mut locked = self.connection.durable().lock();
-            let now = locked.now;
-            let settled = locked.state.broker.settle(self.key, self.token, &verdict, now);
-            locked.look_after(self.key);
-            locked.finish();
-            settled
-        })
+impl Holder {
+    #[inline]
+    fn end(&self, token: u64, verdict: &Verdict) -> Result<()> {
+        self.connection.check_open("settle")?;
+        let durable = self.connection.durable();
+        // A rest begins now, but a lease is over or it is not.
+        let mut locked = match verdict {
+            Verdict::Ack | Verdict::Reject { .. } => durable.lock_coarsely(),
+            Verdict::Retry { .. } | Verdict::Release { .. } => durable.lock(),
+        };
+        let settled = self.settle_in(&mut locked, token, verdict);
+        locked.look_after(self.key);
+        locked.finish();
+        settled
     }
 
-    fn extend(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            self.connection.check_open("extend")?;
-            let mut locked = self.connection.durable().lock();
-            let now = locked.now;
-            let extended = locked.state.broker.extend(self.key, self.token, now);
-            locked.look_after(self.key);
-            locked.finish();
-            extended.map(drop)
-        })
+    fn end_all(&self, verdicts: &[(u64, Verdict)]) -> Vec<Result<()>> {
+        if self.connection.is_closed() {
+            return verdicts.iter().map(|_| self.connection.check_open("settle")).collect();
+        }
+        let mut locked = self.connection.durable().lock();
+        let settle =
+            |(token, verdict): &(u64, Verdict)| self.settle_in(&mut locked, *token, verdict);
+        let settled = verdicts.iter().map(settle).collect();
+        locked.look_after(self.key);
+        locked.finish();
+        settled
+    }
+
+    #[inline]
+    fn settle_in(&self, locked: &mut Locked<'_>, token: u64, verdict: &Verdict) -> Result<()> {
+        if let Verdict::Reject { reason } = verdict {
+            tracing::debug!(consumer = ?self.key, reason, "delivery rejected");
+        }
+        let now = locked.now;
+        locked.state.broker.settle(self.key, token, verdict, now)
+    }
+
+    fn begin_anew(&self, token: u64) -> Result<()> {
+        self.connection.check_open("extend")?;
+        let mut locked = self.connection.durable().lock();
+        let now = locked.now;
+        let extended = locked.state.broker.extend(self.key, token, now);
+        locked.look_after(self.key);
+        locked.finish();
+        extended.map(drop)
+    }
+}
+
+impl Settle for Holder {
+    fn stream(&self) -> &StreamName {
+        &self.stream
+    }
+
+    // All of them in the call itself: `Delivery` asks when it is awaited.
+    fn settle(&self, token: u64, verdict: Verdict) -> Answer<'_, ()> {
+        Answer::ready(self.end(token, &verdict))
+    }
+
+    fn settle_all(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Vec<Result<()>>> {
+        Box::pin(std::future::ready(self.end_all(&verdicts)))
+    }
+
+    fn extend(&self, token: u64) -> Answer<'_, ()> {
+        Answer::ready(self.begin_anew(token))
     }
 }

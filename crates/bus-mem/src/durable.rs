@@ -1,19 +1,18 @@
 //! The durable plane behind its lock: the pure broker, who waits for it, and the next alarm.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bus_core::{Clock, ConsumerSpec, Durability, Result};
 use bus_envelope::Timestamp;
+use bus_subjects::{ConsumerName, StreamName};
 use tokio::{runtime::Handle, sync::Notify};
 
 use crate::{
     Limits,
-    core::{Broker, ConsumerKey},
+    core::{Broker, ConsumerKey, Removed},
+    seats::Seats,
     timekeeper,
-    waiters::Waiters,
+    waiters::{Waiters, Wakers},
 };
 
 /// The shared durable plane.
@@ -28,11 +27,10 @@ pub(crate) struct Durable {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) broker: Broker,
-    /// By the number of their consumer.
-    waiters: Vec<(ConsumerKey, Waiters)>,
+    seats: Seats,
     /// When the timekeeper looks next; `None` when there is none.
     alarm: Option<Timestamp>,
-    /// Scratch space of `Locked::append`.
+    /// Scratch space of whoever appends.
     pub(crate) touched: Vec<ConsumerKey>,
 }
 
@@ -40,13 +38,16 @@ pub(crate) struct State {
 pub(crate) struct Locked<'a> {
     pub(crate) state: MutexGuard<'a, State>,
     pub(crate) now: Timestamp,
+    /// `now` is the coarse time.
+    is_coarse: bool,
     durable: &'a Arc<Durable>,
     after: After,
 }
 
+/// Mostly nothing.
 #[derive(Debug, Default)]
 struct After {
-    wakers: Vec<Waker>,
+    wakers: Wakers,
     alarm_changed: bool,
     start_timekeeper: Option<Handle>,
 }
@@ -55,18 +56,30 @@ impl Durable {
     pub(crate) fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let state = State {
             broker: Broker::new(limits, Durability::Memory),
-            waiters: Vec::new(),
+            seats: Seats::default(),
             alarm: None,
             touched: Vec::new(),
         };
         Self { state: Mutex::new(state), clock, alarm_changed: Arc::new(Notify::new()) }
     }
 
-    /// Takes the lock and reads the clock under it, so that times come in order.
+    /// Reads the clock and takes the lock, in this order so that the lock is held no longer than
+    /// needed. Times may come to the broker out of order therefore, which it is made for.
+    #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> Locked<'_> {
+        self.lock_at(self.clock.now(), false)
+    }
+
+    /// As `lock`, but with the coarse time: for changes that store no time.
+    #[inline]
+    pub(crate) fn lock_coarsely(self: &Arc<Self>) -> Locked<'_> {
+        self.lock_at(self.clock.coarse(), true)
+    }
+
+    #[inline]
+    fn lock_at(self: &Arc<Self>, now: Timestamp, is_coarse: bool) -> Locked<'_> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.clock.now();
-        Locked { state, now, durable: self, after: After::default() }
+        Locked { state, now, is_coarse, durable: self, after: After::default() }
     }
 
     /// Wakes everybody who waits for any consumer.
@@ -87,29 +100,70 @@ impl Drop for Durable {
 impl Locked<'_> {
     /// Those who wait for `key`.
     pub(crate) fn waiters(&mut self, key: ConsumerKey) -> Option<&mut Waiters> {
-        self.state.waiters.get_mut(key.number()).map(|(_, waiters)| waiters)
+        self.state.seats.get_mut(key).map(|seat| &mut seat.waiters)
     }
 
     /// Joins the consumer of `spec`, creating it when it does not exist yet.
     pub(crate) fn consume(&mut self, spec: ConsumerSpec) -> Result<ConsumerKey> {
         let key = self.state.broker.consume(spec)?;
-        // A new consumer has the next number.
-        if key.number() == self.state.waiters.len() {
-            self.state.waiters.push((key, Waiters::default()));
-        }
+        self.state.seats.add(key);
         Ok(key)
+    }
+
+    /// Removes a consumer; whoever waits for it is woken to learn that. What is left of it is for
+    /// the caller to drop, without the lock.
+    pub(crate) fn remove_consumer(
+        &mut self,
+        stream: &StreamName,
+        name: &ConsumerName,
+    ) -> Result<Option<Removed>> {
+        let State { broker, seats, .. } = &mut *self.state;
+        let removed = broker.remove_consumer(stream, name)?;
+        if let Some(removed) = &removed {
+            seats.remove(removed.key, &mut self.after.wakers);
+        }
+        Ok(removed)
+    }
+
+    /// Changes the broker, then looks after every consumer that the change names.
+    pub(crate) fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut Broker, Timestamp, &mut Vec<ConsumerKey>) -> T,
+    ) -> T {
+        let mut touched = std::mem::take(&mut self.state.touched);
+        let answer = change(&mut self.state.broker, self.now, &mut touched);
+        touched.drain(..).for_each(|key| self.look_after(key));
+        self.state.touched = touched;
+        answer
     }
 
     /// Calls as many members of `key` as messages are ready, and sets the alarm for the next one.
     ///
     /// To be called after whatever may have made a message ready or a member wait or leave.
+    #[inline]
     pub(crate) fn look_after(&mut self, key: ConsumerKey) {
+        let State { broker, seats, .. } = &mut *self.state;
+        let Some(seat) = seats.get_mut(key) else { return };
+        let waiters = &mut seat.waiters;
+        if waiters.is_empty() {
+            return;
+        }
+        if std::mem::take(&mut self.is_coarse) {
+            // Those who are called have some milliseconds to come.
+            self.now = self.durable.clock.now();
+        }
+        waiters.call(broker.ready(key), self.now, &mut self.after.wakers);
+        let Some(due) = waiters.next_deadline(broker.next_deadline(key)) else { return };
+        seats.set_alarm(key, due);
+        self.keep_time();
+    }
+
+    /// Makes sure that the timekeeper looks when the next alarm rings.
+    fn keep_time(&mut self) {
         let state = &mut *self.state;
-        let Some((_, waiters)) = state.waiters.get_mut(key.number()) else { return };
-        waiters.call(state.broker.ready(key), self.now, &mut self.after.wakers);
-        let Some(due) = waiters.next_deadline(state.broker.next_deadline(key)) else { return };
+        let Some(next) = state.seats.next_alarm() else { return };
         match state.alarm {
-            Some(alarm) if alarm <= due => return,
+            Some(alarm) if alarm <= next => return,
             Some(_) => self.after.alarm_changed = true,
             // Outside a runtime nothing can ring; the next caller from within one sets the alarm.
             None => match Handle::try_current() {
@@ -117,25 +171,26 @@ impl Locked<'_> {
                 Err(_) => return,
             },
         }
-        state.alarm = Some(due);
+        state.alarm = Some(next);
     }
 
-    /// The timekeeper's round: serves every consumer that somebody waits for, and returns when
-    /// the next one is due. `None` ends the timekeeper; the next alarm starts another.
+    /// The timekeeper's round: serves every consumer whose alarm rings, and returns when the next
+    /// one does. `None` ends the timekeeper; the next alarm starts another.
     pub(crate) fn round(&mut self) -> Option<Timestamp> {
-        let state = &mut *self.state;
-        let mut next: Option<Timestamp> = None;
-        for &mut (key, ref mut waiters) in &mut state.waiters {
-            if waiters.next_deadline(Some(self.now)).is_none() {
+        let State { broker, seats, .. } = &mut *self.state;
+        for key in seats.ring(self.now) {
+            let Some(seat) = seats.get_mut(key).filter(|seat| !seat.waiters.is_empty()) else {
                 continue;
+            };
+            broker.tick(key, self.now);
+            seat.waiters.expire_calls(self.now);
+            seat.waiters.call(broker.ready(key), self.now, &mut self.after.wakers);
+            if let Some(due) = seat.waiters.next_deadline(broker.next_deadline(key)) {
+                seats.set_alarm(key, due);
             }
-            state.broker.tick(key, self.now);
-            waiters.expire_calls(self.now);
-            waiters.call(state.broker.ready(key), self.now, &mut self.after.wakers);
-            let due = waiters.next_deadline(state.broker.next_deadline(key));
-            next = next.into_iter().chain(due).min();
         }
-        state.alarm = next;
+        let next = self.state.seats.next_alarm();
+        self.state.alarm = next;
         next
     }
 
@@ -148,7 +203,12 @@ impl Locked<'_> {
 
     /// Frees the lock, then wakes whom this call made ready. A call that changed nothing that
     /// others wait for may just drop the lock.
+    #[inline]
     pub(crate) fn finish(self) {
+        // Whoever has nothing to do pays for nothing: this ends every append, claim and verdict.
+        if self.after.is_empty() {
+            return;
+        }
         let Self { state, durable, after, .. } = self;
         drop(state);
         if after.alarm_changed {
@@ -157,11 +217,16 @@ impl Locked<'_> {
         if let Some(runtime) = after.start_timekeeper {
             timekeeper::start(durable, &runtime);
         }
-        after.wakers.into_iter().for_each(Waker::wake);
+        after.wakers.wake();
     }
 
     fn wake_all(&mut self) {
-        let wakers = &mut self.after.wakers;
-        self.state.waiters.iter_mut().for_each(|(_, waiters)| waiters.wake_all(wakers));
+        self.state.seats.wake_all(&mut self.after.wakers);
+    }
+}
+
+impl After {
+    const fn is_empty(&self) -> bool {
+        self.wakers.is_empty() && !self.alarm_changed && self.start_timekeeper.is_none()
     }
 }

@@ -1,16 +1,28 @@
 #![doc = include_str!("../README.md")]
 
+mod aftermath;
+mod blobs;
+mod buckets;
 mod bus;
+mod channel;
+mod commands;
 pub mod core;
 mod deliveries;
 mod durable;
+mod feed;
 mod limits;
 mod live;
+mod publish;
 mod replay;
+mod routes;
+mod seats;
+mod state;
 mod stats;
 mod subscription;
+mod sweeper;
 mod timekeeper;
 mod waiters;
+mod watch;
 
 pub use bus::InMemoryBus;
 pub use limits::Limits;

@@ -12,10 +12,24 @@ pub struct Limits {
     pub streams_max: usize,
     /// Consumers of one stream; 100,000 by default.
     pub consumers_per_stream_max: usize,
-    /// Buckets; 10,000 by default.
+    /// Buckets; 10,000 by default. A bucket whose last value ended still counts.
     pub buckets_max: usize,
-    /// Keys in one bucket; 1,000,000 by default.
+    /// Keys that hold a value in one bucket; 1,000,000 by default.
     pub keys_per_bucket_max: usize,
+    /// Bytes of all buckets: each key, its value, and 256 bytes; 1 GiB by default.
+    ///
+    /// A key that ended counts until its end is forgotten, which happens before a put is refused.
+    pub bucket_bytes_max: u64,
+    /// Keys of one bucket whose end is remembered for watches; 10,000 by default. Beyond it the
+    /// oldest end is forgotten, and a watch that had not seen it gets a `Resync`.
+    pub tombstones_per_bucket_max: usize,
+    /// Watches at one time; 100,000 by default.
+    pub watches_max: usize,
+    /// Bytes of all blobs: their content, 128 bytes for each piece and 1 KiB for each blob; 4 GiB
+    /// by default.
+    ///
+    /// Uploads count as they come in, and a replaced blob counts while somebody reads it.
+    pub blob_bytes_max: u64,
 }
 
 impl Default for Limits {
@@ -26,6 +40,10 @@ impl Default for Limits {
             consumers_per_stream_max: 100_000,
             buckets_max: 10_000,
             keys_per_bucket_max: 1_000_000,
+            bucket_bytes_max: 1 << 30,
+            tombstones_per_bucket_max: 10_000,
+            watches_max: 100_000,
+            blob_bytes_max: 4 << 30,
         }
     }
 }

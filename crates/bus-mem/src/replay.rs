@@ -12,16 +12,20 @@ use bus_subjects::Filter;
 use futures_core::Stream;
 use tokio::task::coop::consume_budget;
 
-use crate::{core::StreamKey, durable::Durable};
+use crate::{
+    core::{Message, StreamKey},
+    durable::Durable,
+};
 
 /// A reader; it takes the lock once for many messages and goes on after the bus was closed.
 pub(crate) struct Reader {
     durable: Arc<Durable>,
     stream: StreamKey,
     filter: Filter,
-    next: Seq,
+    /// Where to go on; `None` at the end.
+    next: Option<Seq>,
     until: Seq,
-    read: VecDeque<Arc<Stored>>,
+    read: VecDeque<Message>,
 }
 
 impl Reader {
@@ -29,26 +33,18 @@ impl Reader {
         durable: Arc<Durable>,
         stream: StreamKey,
         filter: Filter,
-        (next, until): (Seq, Seq),
+        (from, until): (Seq, Seq),
     ) -> Self {
-        Self { durable, stream, filter, next, until, read: VecDeque::new() }
+        Self { durable, stream, filter, next: Some(from), until, read: VecDeque::new() }
     }
 
     /// Reads the next batch; false when there is none. What does not match is passed over.
     fn refill(&mut self) -> bool {
-        if self.next > self.until {
-            return false;
-        }
+        let Some(next) = self.next else { return false };
         let locked = self.durable.lock();
-        let range = (self.next, self.until);
-        locked.state.broker.read(self.stream, range, BATCH, &mut self.read);
-        drop(locked);
-        self.next = match self.read.back() {
-            Some(last) => Seq(last.seq.0 + 1),
-            None => Seq(self.until.0 + 1),
-        };
-        let filter = &self.filter;
-        self.read.retain(|stored| filter.matches(&stored.frame.subject));
+        let range = (next, self.until);
+        let broker = &locked.state.broker;
+        self.next = broker.read(self.stream, &self.filter, range, LOOKS_MAX, &mut self.read);
         true
     }
 }
@@ -58,15 +54,14 @@ impl Stream for Reader {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         ready!(pin!(consume_budget()).poll(cx));
-        if self.read.is_empty() && self.refill() && self.read.is_empty() {
-            // Nothing of this batch matches: the next one gets its turn, others too.
+        if self.read.is_empty() && self.refill() && self.read.is_empty() && self.next.is_some() {
+            // Nothing of this batch matches: others get their turn, then the next batch.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let stored = self.read.pop_front();
-        Poll::Ready(stored.map(|stored| Ok(Arc::unwrap_or_clone(stored))))
+        Poll::Ready(self.read.pop_front().map(|message| Ok(message.into())))
     }
 }
 
-/// Messages read under one lock.
-const BATCH: usize = 64;
+/// Messages looked at under one lock.
+const LOOKS_MAX: usize = 64;

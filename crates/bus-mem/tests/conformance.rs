@@ -1,52 +1,13 @@
 //! Holds the in-memory engine to the suite, under a stopped clock.
 
-use std::{
-    process::ExitCode,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::process::ExitCode;
 
-use bus_conformance::{Harness, Suite, advance};
-use bus_core::{BoxFuture, Durability, Engine, Error, ErrorKind, Promises, Result, TokioClock};
-use bus_envelope::Timestamp;
-use bus_mem::InMemoryBus;
+use bus_conformance::Suite;
+
+mod common;
+
+use common::Mem;
 
 fn main() -> ExitCode {
     Suite::new(Mem::default).declared(include_str!("../../../tests/conformance.lock")).run()
-}
-
-/// A broker that begins with the first connection, when the stopped clock is there.
-#[derive(Default)]
-struct Mem(OnceLock<InMemoryBus>);
-
-impl Harness for Mem {
-    fn name(&self) -> &'static str {
-        "mem"
-    }
-
-    fn promises(&self) -> Promises {
-        Promises { engine: "mem", durability: Durability::Memory, shared: false }
-    }
-
-    fn connect<'a>(&'a self, _who: &'a str) -> BoxFuture<'a, Result<Arc<dyn Engine>>> {
-        let bus = self.0.get_or_init(|| {
-            let origin = Timestamp::from_unix_ns(1_800_000_000_000_000_000);
-            InMemoryBus::with_clock(Arc::new(TokioClock::starting_at(origin)))
-        });
-        let connection: Arc<dyn Engine> = Arc::new(bus.connect());
-        Box::pin(async { Ok(connection) })
-    }
-
-    fn restart(&self) -> BoxFuture<'_, Result<()>> {
-        let error = Error::new(ErrorKind::Unsupported, "restart", "memory outlives no process");
-        Box::pin(async { Err(error) })
-    }
-
-    fn virtual_time(&self) -> bool {
-        true
-    }
-
-    fn elapse(&self, by: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(advance(by))
-    }
 }

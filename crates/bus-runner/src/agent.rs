@@ -110,12 +110,18 @@ impl CommandAgent {
             tokio::pin!(work);
             tokio::select! {
                 report = &mut work => report,
-                // Never ready: it looks on until the command has ended.
+                // Never ready, both: they look on until the command has ended.
                 () = figures.watch(started) => work.await,
+                () = job.endpoint.keep_vouching() => work.await,
             }
         };
         if let Some(usage) = &report.usage {
             figures.last(usage).await;
+        }
+        // Live output is best effort, and so is the word for it.
+        if let Err(error) = job.endpoint.finish_live(sink.subject()).await {
+            let task = &job.message.envelope.id;
+            tracing::warn!(%task, %error, "a checkpoint of the output was not published");
         }
         report
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Subject, SubjectError, subject::Wildcards, subject::check};
+use crate::{BucketKey, Subject, SubjectError, subject::Wildcards, subject::check};
 
 /// A set of subjects: `*` stands for exactly one level, `>` (last only) for one level or more.
 ///
@@ -56,6 +56,12 @@ impl Filter {
     #[must_use]
     pub fn matches(&self, subject: &Subject) -> bool {
         covers(&self.0, subject.as_str())
+    }
+
+    /// Whether `key`, taken as a subject, belongs to the set.
+    #[must_use]
+    pub fn matches_key(&self, key: &BucketKey) -> bool {
+        covers(&self.0, key.as_str())
     }
 
     /// Whether every subject of `inner` belongs to this set.

@@ -1,7 +1,8 @@
 //! Names of streams, consumers, buckets and bucket keys.
 //!
 //! They are stricter than what a NATS server accepts, so that a name which is good on one engine
-//! is good on every other, on every file system, and inside an API subject.
+//! is good on every other, on every file system, and inside an API subject. Cloning one shares its
+//! text: receipts and deliveries carry names.
 
 use crate::{Filter, Subject, SubjectError, Token, WorkspaceId};
 
@@ -9,7 +10,7 @@ macro_rules! names {
     ($($(#[$doc:meta])* $name:ident = $field:literal, $bytes_max:literal, $check:path;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Box<str>);
+        pub struct $name(std::sync::Arc<str>);
 
         impl $name {
             /// The longest name of this kind, in bytes.

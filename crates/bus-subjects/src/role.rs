@@ -155,14 +155,16 @@ fn observer(scope: &AclScope) -> AclPolicy {
     policy
 }
 
-/// What an operator may beyond an orchestrator. Verdicts go to the askers' mailboxes, which an
-/// orchestrator may already write to.
+/// What an operator may beyond an orchestrator. A verdict is stored beside its request and then
+/// goes to the asker's mailbox, which an orchestrator may already write to.
 fn operator(scope: &AclScope) -> AclPolicy {
     let mut policy = AclPolicy::default();
     policy.publish.allow = vec![
         any(AddressKind::DeadLetter, scope),
         any(AddressKind::Condition, scope),
         any(AddressKind::Call, scope),
+        any(AddressKind::Approval, scope),
+        discard_dead_letters(),
     ];
     policy.subscribe.allow =
         vec![any(AddressKind::Approval, scope), any(AddressKind::Condition, scope)];
@@ -186,6 +188,7 @@ fn keeper(scope: &AclScope) -> AclPolicy {
         any(AddressKind::DeadLetter, scope),
         any(AddressKind::Condition, scope),
         claims(scope),
+        discard_dead_letters(),
     ];
     policy.subscribe.allow = vec![
         // A stuck task can only be diverted by reading it from its queue.
@@ -224,6 +227,12 @@ fn below(word: &str, scope: &AclScope) -> Filter {
 /// The bucket of claim marks; on NATS a write is a publish to `$KV.<bucket>.<key>`.
 fn claims(scope: &AclScope) -> Filter {
     BucketName::claims(&scope.workspace).flat_keys()
+}
+
+/// Removing one message of the stream of dead letters; which one is for whoever executes it to
+/// judge, as the subject does not say.
+fn discard_dead_letters() -> Filter {
+    Filter::trusted("$JS.API.STREAM.MSG.DELETE.VAK_DLQ".to_owned())
 }
 
 fn reply_inbox(agent: &AgentId) -> Filter {

@@ -82,6 +82,29 @@ def genesis_of_incarnation(workspace, agent, incarnation, subject):
         "vak-bus/genesis/incarnation/v1", workspace, agent, _uuid(incarnation), subject)
 
 
+def continued_life(e):
+    """The earlier process life that the first event of a life goes on from, by its own word."""
+    life = e["extensions"].get("continues", "")
+    is_uuid = re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", life)
+    return life if is_uuid and life != e["incarnation"] else None
+
+
+LEAVES_MAX = 512
+
+
+def checkpoint_of(leaves):
+    return b"".join(bytes.fromhex(leaf) for leaf in leaves)
+
+
+def read_checkpoint(event_type, seq, prevhash, payload):
+    """The number of the first event that a checkpoint lists, and the leaves."""
+    leaves = [payload[at:at + 32].hex() for at in range(0, len(payload), 32)]
+    if event_type != "vak.live.checkpoint" or len(payload) % 32 != 0 \
+            or not 1 <= len(leaves) <= min(LEAVES_MAX, seq - 1) or leaves[-1] != prevhash:
+        raise Refused("checkpoint")
+    return seq - len(leaves), leaves
+
+
 # --- the attributes as text, in the order of the wire forms ------------------------------------
 
 

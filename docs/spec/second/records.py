@@ -81,12 +81,62 @@ ORIGINAL = ["id", "headers", "body_base64"]
 
 def dead_letter_json(letter):
     ordered = {name: letter[name] for name in DEAD_LETTER}
-    ordered["original"] = {name: letter["original"][name] for name in ORIGINAL}
+    original = letter["original"]
+    ordered["original"] = {name: original[name] for name in ORIGINAL}
+    if "placement" in original:
+        ordered["original"]["placement"] = {
+            name: original["placement"][name] for name in ("priority", "key")
+            if name in original["placement"]}
     return compact_json(ordered).encode()
 
 
 def dead_letter_id(stream, stored_unix_ns, seq):
     return f"{stream[:64]}@{stored_unix_ns}:{seq}"
+
+
+# --- approvals ----------------------------------------------------------------------------------
+
+
+def _text(value, low, high):
+    return isinstance(value, str) and low <= len(value.encode()) <= high \
+        and not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value)
+
+
+def _members(raw, needed, optional=()):
+    """The members of one JSON object, all that are needed and no other."""
+    if len(raw) > 32 * 1024:
+        raise Refused("approval")
+    try:
+        value = strict_json(raw)
+    except ValueError:
+        raise Refused("approval") from None
+    if not isinstance(value, dict) or not set(needed) <= set(value) <= {*needed, *optional}:
+        raise Refused("approval")
+    return value
+
+
+def read_approval_request(raw):
+    r = _members(raw, ("action", "target", "choices"))
+    choices = r["choices"]
+    if not (_text(r["action"], 1, 128) and _text(r["target"], 0, 1024)
+            and isinstance(choices, list) and 2 <= len(choices) <= 16
+            and all(_text(choice, 1, 64) for choice in choices)
+            and len(set(choices)) == len(choices)):
+        raise Refused("approval")
+    return {name: r[name] for name in ("action", "target", "choices")}
+
+
+def read_approval_verdict(raw):
+    v = _members(raw, ("request_id", "choice"), ("note",))
+    note = v.get("note")
+    if not (_text(v["request_id"], 1, 128) and _text(v["choice"], 1, 64)
+            and (note is None or isinstance(note, str) and 1 <= len(note.encode()) <= 4096)):
+        raise Refused("approval")
+    return {name: v[name] for name in ("request_id", "choice", "note") if v.get(name) is not None}
+
+
+def approval_ids(request_leaf, verdict_leaf):
+    return {"verdict": f"{request_leaf}.verdict", "notice": f"{verdict_leaf}.notice"}
 
 
 # --- certificates: NATS user JWTs of version 2 --------------------------------------------------

@@ -187,6 +187,8 @@ def name(field, text):
 
 ROLES = ["worker", "orchestrator", "observer", "operator", "auditor", "keeper", "view"]
 
+DISCARD_DEAD_LETTERS = "$JS.API.STREAM.MSG.DELETE.VAK_DLQ"
+
 
 def policy(role, workspace, agent, session, queue):
     """The rules of a role: lists of filters by (effect, action)."""
@@ -207,7 +209,8 @@ def policy(role, workspace, agent, session, queue):
         publish += [pattern("task", ws), pattern("inbox", ws)]
         subscribe += [inbox, events, pattern("receipt", ws), pattern("dead-letter", ws)]
     if role == "operator":
-        publish += [pattern("dead-letter", ws), pattern("condition", ws), pattern("call", ws)]
+        publish += [pattern("dead-letter", ws), pattern("condition", ws), pattern("call", ws),
+                    pattern("approval", ws), DISCARD_DEAD_LETTERS]
         subscribe += [pattern("approval", ws), pattern("condition", ws)]
     if role == "observer":
         subscribe += [events]
@@ -215,7 +218,8 @@ def policy(role, workspace, agent, session, queue):
         subscribe += [pattern("receipt", ws), pattern("approval", ws), pattern("dead-letter", ws),
                       events]
     if role == "keeper":
-        publish += [pattern("dead-letter", ws), pattern("condition", ws), claims]
+        publish += [pattern("dead-letter", ws), pattern("condition", ws), claims,
+                    DISCARD_DEAD_LETTERS]
         subscribe += [pattern("task", ws), pattern("condition", ws), claims]
     subscribe += [f"_INBOX.{agent}.>"]
     return rules

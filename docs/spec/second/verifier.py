@@ -272,27 +272,41 @@ def scope_of(e):
     return (e["subject"], e["agent"], e["incarnation"]), genesis
 
 
+def earlier_life(e, scope):
+    """The chain that the first event of a process life goes on from, by its own word."""
+    life = envelope.continued_life(e)
+    return (*scope[:2], life) if life and len(scope) == 3 and e["seq"] > 1 else None
+
+
+def unborne(e, former, number, chains, placed, seen):
+    """What is wrong with the word of an event that it goes on from the life `former`."""
+    named, before = seen.get(e["prevhash"]), (former, e["seq"] - 1)
+    if named == before or (named is None and former not in chains):
+        return None
+    if former in chains and before not in placed:
+        return "chain-gap"
+    return "chain-reordered" if placed.get(before, 0) > number else "chain-broken"
+
+
 def walk(file, entries):
     """Walks the chains of a log; returns how many there are."""
     chains, placed, seen, followed = {}, {}, {}, set()
     for number, entry in enumerate(entries, 1):
         scope, genesis = scope_of(entry["e"])
-        chains.setdefault(scope, {"seq": 0, "head": genesis.hex(), "taken_over": False})
+        chains.setdefault(scope, {"seq": 0, "head": genesis.hex()})
         placed[scope, entry["e"]["seq"]] = number
     for number, entry in enumerate(entries, 1):
         e, scope = entry["e"], scope_of(entry["e"])[0]
         chain, prev = chains[scope], e["prevhash"]
         if entry["leaf"] in seen:
             raise Finding("chain-duplicate", file, number)
-        if prev in followed or chain["taken_over"]:
+        if (scope, prev) in followed:
             raise Finding("chain-fork", file, number)
-        former = seen.get(prev)
-        goes_on = chain["seq"] == 0 and len(scope) == 3 and prev != chain["head"] \
-            and former is not None and former[:2] == scope[:2] and former != scope \
-            and not chains[former]["taken_over"] and chains[former]["head"] == prev \
-            and chains[former]["seq"] + 1 == e["seq"]
-        if goes_on:
-            chains[former]["taken_over"] = True
+        former = earlier_life(e, scope)
+        if former and chain["seq"] == 0 and prev != chain["head"]:
+            fault = unborne(e, former, number, chains, placed, seen)
+            if fault:
+                raise Finding(fault, file, number)
         else:
             wanted = chain["seq"] + 1
             if e["seq"] > wanted:
@@ -303,8 +317,8 @@ def walk(file, entries):
             if prev != chain["head"]:
                 raise Finding("chain-broken", file, number)
         chain.update(seq=e["seq"], head=entry["leaf"])
-        seen[entry["leaf"]] = scope
-        followed.add(prev)
+        seen[entry["leaf"]] = (scope, e["seq"])
+        followed.add((scope, prev))
     return len(chains)
 
 

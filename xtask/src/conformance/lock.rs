@@ -73,6 +73,7 @@ impl Lock {
             if !rows.iter().any(|row| row.case == *case) {
                 rows.push(Row {
                     engine: engine.to_owned(),
+                    area: "Not in the suite".to_owned(),
                     case: case.clone(),
                     outcome: Outcome::Failed,
                     reason: Some(format!("listed in {PATH} but the suite has no such case")),

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) engine: String,
+    /// The title of the case's area.
+    pub(super) area: String,
     pub(super) case: String,
     pub(super) outcome: Outcome,
     pub(super) reason: Option<String>,
@@ -26,8 +28,12 @@ pub(super) enum Outcome {
 impl Row {
     /// The row as one line of JSON.
     pub(super) fn to_json(&self) -> String {
-        let mut value =
-            json!({ "engine": self.engine, "case": self.case, "outcome": self.outcome.name() });
+        let mut value = json!({
+            "engine": self.engine,
+            "area": self.area,
+            "case": self.case,
+            "outcome": self.outcome.name(),
+        });
         if let (Some(reason), Some(fields)) = (&self.reason, value.as_object_mut()) {
             fields.insert("reason".to_owned(), Value::from(reason.as_str()));
         }
@@ -45,6 +51,7 @@ impl Row {
         };
         let row = Self {
             engine: text("engine").context("a row has an engine")?,
+            area: text("area").context("a row has an area")?,
             case: text("case").context("a row has a case")?,
             outcome,
             reason: text("reason"),
@@ -68,7 +75,7 @@ impl Outcome {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { engine, case, outcome, reason } = self;
+        let Self { engine, case, outcome, reason, .. } = self;
         match outcome {
             Outcome::Passed => write!(f, "  {engine:<5} passed  {case}")?,
             Outcome::Failed => write!(f, "  {engine:<5} FAILED  {case}")?,

@@ -3,7 +3,8 @@
 use super::*;
 
 fn row(case: &str, outcome: Outcome, reason: Option<&str>) -> Row {
-    Row { engine: "mem".into(), case: case.into(), outcome, reason: reason.map(str::to_owned) }
+    let (engine, area, case) = ("mem".into(), "Leases".into(), case.into());
+    Row { engine, area, case, outcome, reason: reason.map(str::to_owned) }
 }
 
 fn lock(text: &str) -> Lock {
@@ -16,7 +17,8 @@ fn outcomes(rows: &[Row]) -> Vec<Outcome> {
 
 #[test]
 fn rows_are_told_from_talk() {
-    let printed = "\nrunning 1 test\n{\"engine\":\"mem\",\"case\":\"a\",\"outcome\":\"passed\"}\n";
+    let printed = "\nrunning 1 test\n\
+                   {\"engine\":\"mem\",\"area\":\"Leases\",\"case\":\"a\",\"outcome\":\"passed\"}\n";
     let (rows, talk) = row::read("mem", printed).unwrap();
     assert_eq!(rows, [row("a", Outcome::Passed, None)]);
     assert_eq!(talk, ["running 1 test"]);
@@ -32,11 +34,12 @@ fn a_row_survives_printing_and_reading() {
 #[test]
 fn a_damaged_row_is_an_error() {
     for line in [
-        "{\"engine\":\"mem\",\"case\":\"a\"",
-        "{\"engine\":\"mem\",\"case\":\"a\"}",
-        "{\"engine\":\"mem\",\"case\":\"a\",\"outcome\":\"skipped\"}",
-        "{\"engine\":\"mem\",\"case\":\"a\",\"outcome\":\"not_applicable\"}",
-        "{\"case\":\"a\",\"outcome\":\"passed\"}",
+        "{\"engine\":\"mem\",\"area\":\"Leases\",\"case\":\"a\"",
+        "{\"engine\":\"mem\",\"area\":\"Leases\",\"case\":\"a\"}",
+        "{\"engine\":\"mem\",\"area\":\"Leases\",\"case\":\"a\",\"outcome\":\"skipped\"}",
+        "{\"engine\":\"mem\",\"area\":\"Leases\",\"case\":\"a\",\"outcome\":\"not_applicable\"}",
+        "{\"area\":\"Leases\",\"case\":\"a\",\"outcome\":\"passed\"}",
+        "{\"engine\":\"mem\",\"case\":\"a\",\"outcome\":\"passed\"}",
     ] {
         assert!(row::read("mem", line).is_err(), "{line}");
     }
@@ -44,7 +47,7 @@ fn a_damaged_row_is_an_error() {
 
 #[test]
 fn a_suite_speaks_for_its_own_engine_only() {
-    let line = "{\"engine\":\"disk\",\"case\":\"a\",\"outcome\":\"passed\"}";
+    let line = "{\"engine\":\"disk\",\"area\":\"Leases\",\"case\":\"a\",\"outcome\":\"passed\"}";
     assert!(row::read("mem", line).is_err());
 }
 
@@ -115,4 +118,14 @@ fn one_failure_spoils_the_run() {
 fn an_unknown_engine_is_a_usage_error() {
     let args = Args::new(["--engine", "nats-like"].map(str::to_owned));
     assert!(Options::parse(args).unwrap_err().is::<UsageError>());
+}
+
+#[test]
+fn the_page_is_written_from_a_whole_run_only() {
+    for line in ["--write-docs --engine mem", "--write-docs lease"] {
+        let args = Args::new(line.split(' ').map(str::to_owned));
+        assert!(Options::parse(args).unwrap_err().is::<UsageError>(), "{line}");
+    }
+    let args = Args::new(["--write-docs".to_owned()]);
+    assert!(Options::parse(args).unwrap().write_docs);
 }

@@ -3,8 +3,8 @@
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use bus_core::{
-    BusMetrics, Clock, Endpoint, EndpointParts, Engine, EventFeed, Guarded, Identity, Overflow,
-    Roster, SystemClock, Worker, WorkerSpec, planes,
+    BusMetrics, CheckpointPolicy, Clock, Endpoint, EndpointParts, Engine, EventFeed, Guarded,
+    Identity, Overflow, Roster, SystemClock, Worker, WorkerSpec, planes,
 };
 use bus_crypto::{Entropy, Keyring, PublicKey, SystemEntropy};
 use bus_envelope::WireForm;
@@ -178,6 +178,7 @@ impl Shared {
             entropy: Arc::clone(&self.entropy),
             metrics: Arc::clone(&self.metrics),
             wire: WireForm::Compact,
+            checkpoints: Some(CheckpointPolicy::default()),
         })?;
         Ok((endpoint, connection))
     }

@@ -42,6 +42,16 @@ pub(super) async fn watch(mut feed: EventFeed, follow: bool, given_up: Cancellat
                     show_output(show, &opened).await;
                 }
             }
+            Incoming::Checkpoint(checkpoint) => {
+                let envelope = &checkpoint.opened.envelope;
+                chains.feed(ChainScope::incarnation_of(envelope), envelope);
+                let forged = checkpoint.vouching.contradicted.len() as u64;
+                if forged > 0 {
+                    let subject = &envelope.subject;
+                    tracing::error!(%subject, forged, "live messages are not their sender's");
+                    seen.refused = seen.refused.saturating_add(forged);
+                }
+            }
             Incoming::Gap { missed } => {
                 seen.missed = seen.missed.saturating_add(missed);
                 if let Some(show) = &show {

@@ -7,7 +7,7 @@ use bus_subjects::Subject;
 
 use crate::{
     case::{Case, cases},
-    check::{CaseResult, equal, refused},
+    check::{CaseResult, equal, holds, refused},
     context::{Context, frame, text},
 };
 
@@ -81,19 +81,26 @@ async fn an_append_refused_by_its_head_leaves_its_id_free(context: &Context) -> 
 
 /// Appends `count` links, each naming the head it was made for; the loser of a race reads anew.
 async fn link_up(bus: Arc<dyn Engine>, subject: Subject, who: usize, count: u32) -> CaseResult {
+    // A race is lost only to somebody who won it, so nobody loses more often than there are links.
+    const LOST_MAX: u32 = 1000;
     for n in 0..count {
-        for attempt in 0_u32.. {
+        let mut is_linked = false;
+        for attempt in 0..LOST_MAX {
             let head = bus.last(subject.clone()).await?.map_or(0, |last| last.seq.0);
             // Lets every other appender read the same head.
             tokio::task::yield_now().await;
             let mut link = frame(&subject, &format!("{who}-{n}-{attempt}"))?;
             link.body = head.to_string().into();
             match bus.append(link, Expect::LastOfSubject(Seq(head))).await {
-                Ok(_) => break,
+                Ok(_) => {
+                    is_linked = true;
+                    break;
+                }
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
                 Err(error) => return Err(error.into()),
             }
         }
+        holds(is_linked, || format!("appender {who} lost {LOST_MAX} races"))?;
     }
     Ok(())
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use bus_core::{ErrorKind, Expect, ExpectRevision, Overflow, Put, Retention, Seq, Verdict};
-use bus_subjects::{BucketKey, Filter};
+use bus_core::{
+    ErrorKind, Expect, ExpectRevision, Overflow, Put, Retention, Revision, Seq, Verdict,
+};
+use bus_subjects::{BucketKey, ConsumerName, Filter};
 use bytes::Bytes;
 
 use crate::{
@@ -20,7 +22,9 @@ pub(super) const CASES: &[Case] = cases![Nothing:
     a_waiting_member_ends_with_the_close,
     a_closed_bus_refuses_the_live_plane,
     a_closed_bus_refuses_the_durable_plane,
+    a_closed_bus_refuses_what_operators_do,
     a_closed_bus_refuses_its_buckets,
+    a_closed_bus_refuses_its_blobs,
     a_settle_after_the_close_is_refused,
     a_close_leaves_other_connections_open,
     what_was_appended_before_a_close_is_kept,
@@ -113,6 +117,39 @@ async fn a_closed_bus_refuses_the_durable_plane(context: &Context) -> CaseResult
     refused("lag", bus.lag(stream).await, ErrorKind::Closed)
 }
 
+async fn a_closed_bus_refuses_what_operators_do(context: &Context) -> CaseResult {
+    let (stream, _member) = context.coder().await?;
+    context.append(&context.task("coder")?, "t1").await?;
+    let batch = vec![frame(&context.task("coder")?, "t2")?];
+    let coder = ConsumerName::parse("coder")?;
+    let bus = &context.bus;
+    bus.close().await?;
+    refused("append_all", bus.append_all(batch).await, ErrorKind::Closed)?;
+    refused("read", bus.read(stream.clone(), Seq(1)).await, ErrorKind::Closed)?;
+    refused("discard", bus.discard(stream.clone(), Seq(1)).await, ErrorKind::Closed)?;
+    refused("consumers", bus.consumers(stream.clone()).await, ErrorKind::Closed)?;
+    let paused = bus.pause(stream.clone(), coder.clone(), None).await;
+    refused("pause", paused, ErrorKind::Closed)?;
+    let removed = bus.remove_consumer(stream.clone(), coder).await;
+    refused("remove_consumer", removed, ErrorKind::Closed)?;
+    let other = context.connect("other").await?;
+    equal("still stored", other.read(stream, Seq(1)).await?.is_some(), true)
+}
+
+async fn a_closed_bus_refuses_its_blobs(context: &Context) -> CaseResult {
+    let (bucket, key) = (context.bucket("FILES")?, BucketKey::parse("b")?);
+    let content = Bytes::from_static(b"content");
+    let bus = &context.bus;
+    bus.put_blob(bucket.clone(), key.clone(), content.clone().into()).await?;
+    bus.close().await?;
+    let put = bus.put_blob(bucket.clone(), key.clone(), content.into()).await;
+    refused("put_blob", put, ErrorKind::Closed)?;
+    let got = bus.get_blob(bucket.clone(), key.clone()).await;
+    refused("get_blob", got, ErrorKind::Closed)?;
+    refused("delete_blob", bus.delete_blob(bucket.clone(), key).await, ErrorKind::Closed)?;
+    refused("list_blobs", bus.list_blobs(bucket).await, ErrorKind::Closed)
+}
+
 async fn a_closed_bus_refuses_its_buckets(context: &Context) -> CaseResult {
     let (bucket, key) = (context.bucket("CLAIMS")?, BucketKey::parse("k1")?);
     let (any, value) = (ExpectRevision::Any, Bytes::from_static(b"v"));
@@ -122,7 +159,9 @@ async fn a_closed_bus_refuses_its_buckets(context: &Context) -> CaseResult {
     refused("get", bus.get(bucket.clone(), key.clone()).await, ErrorKind::Closed)?;
     let written = bus.put(bucket.clone(), key.clone(), Put::new(value)).await;
     refused("put", written, ErrorKind::Closed)?;
-    refused("delete", bus.delete(bucket, key, any).await, ErrorKind::Closed)
+    refused("delete", bus.delete(bucket.clone(), key, any).await, ErrorKind::Closed)?;
+    let watched = bus.watch(bucket, Filter::all(), Revision::START).await;
+    refused("watch", watched, ErrorKind::Closed)
 }
 
 async fn a_settle_after_the_close_is_refused(context: &Context) -> CaseResult {

@@ -1,9 +1,8 @@
-//! Consumers: their filters, their positions, mailboxes, and how much work waits.
+//! Consumers: their filters, their positions, and how much work waits.
 
 use std::time::Duration;
 
 use bus_core::{ConsumerSpec, ErrorKind, Lag, Retention, Verdict};
-use bus_subjects::ConsumerName;
 
 use crate::{
     case::{Case, cases},
@@ -19,8 +18,6 @@ pub(super) const CASES: &[Case] = cases![Nothing:
     a_consumer_of_an_unknown_stream_is_not_found,
     a_consumer_position_outlives_its_members,
     every_consumer_of_a_kept_stream_reads_all_of_it,
-    a_mailbox_keeps_mail_from_before_its_agent_came,
-    mail_for_one_agent_never_reaches_another,
     lag_counts_what_waits_and_what_is_held,
     lag_counts_a_resting_task_as_waiting,
     lag_counts_work_that_nobody_consumes_yet,
@@ -105,39 +102,6 @@ async fn every_consumer_of_a_kept_stream_reads_all_of_it(context: &Context) -> C
         }
     }
     Ok(())
-}
-
-/// The exclusive consumer of an agent's mailbox.
-async fn mailbox(context: &Context, agent: &str) -> CaseResult<ConsumerSpec> {
-    let stream = context.stream("INBOX", "agent", Retention::WorkQueue).await?;
-    let name = ConsumerName::parse(agent)?;
-    let filter = context.filter("agent", &format!("{agent}.inbox"))?;
-    Ok(ConsumerSpec { stream, name, filter, lease: LEASE })
-}
-
-async fn a_mailbox_keeps_mail_from_before_its_agent_came(context: &Context) -> CaseResult {
-    let consumer = mailbox(context, "a1").await?;
-    let inbox = context.subject("agent", "a1.inbox")?;
-    context.append(&inbox, "before").await?;
-    let mut agent = context.bus.consume(consumer.clone()).await?;
-    context.take_now(&mut agent).await?.settle(Verdict::Ack).await?;
-    drop(agent);
-    context.append(&inbox, "while-away").await?;
-    let mut agent = context.bus.consume(consumer).await?;
-    let mail = context.take_now(&mut agent).await?;
-    equal("mail", text(&mail.frame), "while-away")?;
-    mail.settle(Verdict::Ack).await?;
-    context.gets_nothing(&mut agent).await
-}
-
-async fn mail_for_one_agent_never_reaches_another(context: &Context) -> CaseResult {
-    let mut other = context.bus.consume(mailbox(context, "a2").await?).await?;
-    context.append(&context.subject("agent", "a1.inbox")?, "for-a1").await?;
-    context.gets_nothing(&mut other).await?;
-    let mut agent = context.bus.consume(mailbox(context, "a1").await?).await?;
-    let mail = context.take_now(&mut agent).await?;
-    equal("mail", text(&mail.frame), "for-a1")?;
-    Ok(mail.settle(Verdict::Ack).await?)
 }
 
 async fn lag_is(context: &Context, pending: u64, in_flight: u64) -> CaseResult<Lag> {

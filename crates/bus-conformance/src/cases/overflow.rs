@@ -2,13 +2,13 @@
 
 use std::num::NonZeroUsize;
 
-use bus_core::{FeedItem, Overflow, Subscription};
+use bus_core::{FeedItem, Overflow, Retention, Subscription, Verdict};
 use bus_subjects::Filter;
 
 use crate::{
     case::{Case, cases},
     check::{CaseResult, Failure, equal},
-    context::{Context, text},
+    context::{Context, frame, text},
 };
 
 pub(super) const CASES: &[Case] = cases![Nothing:
@@ -19,6 +19,8 @@ pub(super) const CASES: &[Case] = cases![Nothing:
     what_was_heard_and_missed_adds_up,
     a_slow_subscriber_never_slows_the_publisher,
     a_slow_subscriber_never_slows_its_siblings,
+    coming_and_going_in_a_burst_disturbs_nobody,
+    a_sleeping_reader_of_a_stream_misses_nothing,
     latest_keeps_the_newest_of_a_subject_without_a_gap,
     latest_keeps_one_of_each_subject,
     latest_beyond_its_subjects_drops_the_oldest_with_a_gap,
@@ -138,6 +140,37 @@ async fn a_slow_subscriber_never_slows_its_siblings(context: &Context) -> CaseRe
         hears_numbers(context, &mut awake, n..n + 1).await?;
     }
     equal("frames missed", context.hear_gap(&mut sleeping).await?, 199)
+}
+
+async fn coming_and_going_in_a_burst_disturbs_nobody(context: &Context) -> CaseResult {
+    let mut stays = slow(context, 64).await?;
+    for n in 0..200 {
+        let mut passing = slow(context, 2).await?;
+        publish_numbers(context, n * 5..n * 5 + 5).await?;
+        equal("frames missed in passing", context.hear_gap(&mut passing).await?, 3)?;
+        hears_numbers(context, &mut passing, n * 5 + 3..n * 5 + 5).await?;
+        drop(passing);
+        hears_numbers(context, &mut stays, n * 5..n * 5 + 5).await?;
+    }
+    context.hears_nothing(&mut stays).await
+}
+
+async fn a_sleeping_reader_of_a_stream_misses_nothing(context: &Context) -> CaseResult {
+    /// More than any feed of these cases holds.
+    const MANY: usize = 300;
+    let stream = context.stream("APPROVALS", "approvals", Retention::Kept).await?;
+    let subject = context.subject("approvals", "s1.request")?;
+    let mut spec = context.consumer(&stream, "reader")?;
+    spec.filter = Filter::from(&subject);
+    let mut reader = context.bus.consume(spec).await?;
+    // One batch, because a round trip for each of them takes long on a network.
+    let requests: CaseResult<Vec<_>> = (0..MANY).map(|n| frame(&subject, &n.to_string())).collect();
+    context.bus.append_all(requests?).await?;
+    for n in 0..MANY {
+        let request = context.claims(&mut reader, (&n.to_string(), 1)).await?;
+        request.settle(Verdict::Ack).await?;
+    }
+    equal("pending", context.state_of(&stream, "reader").await?.lag.pending, 0)
 }
 
 async fn latest_keeps_the_newest_of_a_subject_without_a_gap(context: &Context) -> CaseResult {

@@ -81,8 +81,8 @@ async fn a_delivery_is_the_frame_as_it_was_appended(context: &Context) -> CaseRe
     sent.body = vec![0, 0xff, b'\r', b'\n'].into();
     let receipt = context.bus.append(sent.clone(), Expect::Any).await?;
     let task = context.take_now(&mut member).await?;
-    equal("frame", &task.frame, &sent)?;
-    equal("stream", &task.stream, &stream)?;
+    equal("frame", &*task.frame, &sent)?;
+    equal("stream", task.stream(), &stream)?;
     equal("position", task.seq, receipt.seq)?;
     equal("attempt", task.attempt, 1)?;
     equal("lease", task.lease, LEASE)?;

@@ -5,14 +5,15 @@ use bus_envelope::wire;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{Endpoint, Opened, stamp::must_be_signed};
-use crate::{Error, ErrorKind, Frame, Result, roster::is_source_of};
+use super::{Endpoint, Opened, live::must_be_signed};
+use crate::{Error, ErrorKind, Frame, LiveCheckpoint, Result, Standing, roster::is_source_of};
 
 impl Endpoint {
     /// Checks a frame and opens it.
     ///
     /// Everything but a live event has to be signed by an agent of the roster that may publish to
-    /// its subject; a live event is vouched for by its seal. An unsealed message is refused.
+    /// its subject; a live event is vouched for by its seal, until a checkpoint says more, which
+    /// has to be signed itself. An unsealed message is refused.
     ///
     /// # Errors
     /// `Corrupt` when it is damaged, forged, moved to another subject or not sealed; `Denied` when
@@ -36,7 +37,14 @@ impl Endpoint {
         }
         let mut aad = Vec::new();
         let hash = envelope.leaf_and_aad(&mut aad);
-        if envelope.signature.is_some() || must_be_signed(&envelope.subject) {
+        let standing = match envelope.signature {
+            Some(_) => Standing::Signed,
+            None => Standing::Sealed,
+        };
+        if standing == Standing::Signed
+            || must_be_signed(&envelope.subject)
+            || LiveCheckpoint::is_meant_by(&envelope)
+        {
             self.0.parts.roster.verify_hashed(&envelope, &hash).map_err(|error| {
                 let kind = match error {
                     crate::SignerError::BadSignature | crate::SignerError::Unsigned => {
@@ -64,7 +72,7 @@ impl Endpoint {
         let mut data = envelope.payload.to_vec();
         key.open_in_place(&seal.nonce, &aad, &mut data).map_err(|error| located(error, frame))?;
         self.metrics().received(frame.bytes());
-        Ok(Opened { envelope, payload: Bytes::from(data), hash })
+        Ok(Opened { envelope, payload: Bytes::from(data), hash, standing })
     }
 }
 

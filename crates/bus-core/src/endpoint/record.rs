@@ -1,8 +1,9 @@
 //! Records on evidence subjects: one chain for all writers, by compare-and-set on its head.
 
 use bus_envelope::{ChainHead, Draft, MessageEnvelope, wire};
+use bus_subjects::Address;
 
-use super::{Endpoint, Recorded, send::Failed, stamp::new_uuid};
+use super::{Endpoint, Outgoing, Recorded, chain::Place, send::Failed, stamp::new_uuid};
 use crate::{Error, ErrorKind, Expect, Frame, Result, Seq};
 
 impl Endpoint {
@@ -13,9 +14,12 @@ impl Endpoint {
     /// unknown cannot be repeated safely.
     ///
     /// # Errors
-    /// As [`Endpoint::send`]; `Conflict` also when others moved the head 256 times meanwhile.
+    /// As [`Endpoint::send`], but `Invalid` on any *other* subject; `Conflict` also when
+    /// others moved the head 256 times meanwhile.
     pub async fn record(&self, draft: Draft) -> Result<Recorded> {
-        self.check(&draft)?;
+        self.check_record(&draft)?;
+        let outgoing = Outgoing::from(draft);
+        let draft = &outgoing.draft;
         let id = match &draft.id {
             Some(id) => id.clone(),
             None => new_uuid(self.clock(), self.entropy())?.to_string(),
@@ -26,18 +30,18 @@ impl Endpoint {
                 Some(stored) => {
                     let last = decode_stored(&stored.frame)?;
                     if last.id == id {
-                        return self.already_there(&draft, &id, Some(&stored.frame));
+                        return self.already_there(draft, &id, Some(&stored.frame));
                     }
                     (ChainHead::of(&last), stored.seq)
                 }
             };
-            let prepared = self.prepare(&draft, Some(&id), &head, self.form(true))?;
+            let prepared = self.prepare(&outgoing, Some(&id), &Place::at(head), self.form(true))?;
             match self.append(&prepared.frame, Expect::LastOfSubject(seq), false).await {
                 Ok(receipt) => {
                     return Ok(Recorded::Stored(Box::new(prepared.sent(receipt))));
                 }
                 Err(Failed::Duplicate(found)) => {
-                    return self.already_there(&draft, &id, found.as_ref());
+                    return self.already_there(draft, &id, found.as_deref());
                 }
                 Err(Failed::Error(error)) if error.kind() == ErrorKind::Conflict => {}
                 Err(Failed::Error(error)) => return Err(error),
@@ -45,6 +49,16 @@ impl Endpoint {
         }
         let detail = format!("the head moved {RECORDS_MAX} times before this record was stored");
         Err(Error::new(ErrorKind::Conflict, "record", detail).at(&draft.subject))
+    }
+
+    fn check_record(&self, draft: &Draft) -> Result<()> {
+        self.check(draft)?;
+        if Address::parse(&draft.subject).is_ok_and(|address| address.is_evidence()) {
+            return Ok(());
+        }
+        let detail =
+            "a record goes to a subject with one chain for all: receipts, approvals, rooms";
+        Err(Error::new(ErrorKind::Invalid, "record", detail).at(&draft.subject))
     }
 
     /// Whether what is stored under a record's id is that record: on its subject, signed by an

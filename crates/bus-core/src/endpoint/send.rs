@@ -1,67 +1,65 @@
 //! The send path: authorise, stamp, seal, hash, sign, encode, store, and only then advance.
 
-use bus_envelope::{Draft, EventHash, WireForm};
-use bus_subjects::Subject;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use bus_envelope::{Draft, WireForm};
+use bus_subjects::{Address, Subject};
 
 use super::{
-    Endpoint, Opened, Sent,
-    chain::ChainState,
-    stamp::{Form, Prepared, must_be_signed},
+    Endpoint, Opened, Outgoing, Sent,
+    chain::{Batch, Locked, Place},
+    stamp::{Form, Prepared},
 };
 use crate::{
-    Error, ErrorKind, Expect, Frame, OriginalFrame, Outcome, Receipt, Result, guarded::denied,
+    Error, ErrorKind, Expect, Frame, OriginalFrame, Outcome, Receipt, Result, Step, guarded::denied,
 };
 
 /// How often the same bytes are sent when the engine's answer does not arrive.
 const SENDS_MAX: u32 = 3;
 
-impl Endpoint {
-    /// Publishes a live message: sealed and chained. A live event is vouched for by its seal;
-    /// anything else is signed.
-    ///
-    /// Cancel safe in that a dropped call may have published or not; the chain stays whole.
-    ///
-    /// # Errors
-    /// `Denied`, `Invalid`, `TooLarge` and `Exhausted` before anything is sent; those of
-    /// [`crate::Bus::publish`].
-    pub async fn publish(&self, draft: Draft) -> Result<EventHash> {
-        self.check(&draft)?;
-        let chain = self.0.chains.of(&draft.subject, || self.genesis(&draft.subject))?;
-        let mut state = chain.lock().await;
-        let form = self.form(must_be_signed(&draft.subject));
-        let prepared = self.prepare(&draft, None, &state.head, form)?;
-        let bytes = prepared.frame.bytes();
-        // The head moves first: should this future be dropped half-way, a frame that may have
-        // been heard must not get a twin.
-        let before = std::mem::replace(&mut state.head, prepared.head);
-        if let Err(error) = self.engine().publish(prepared.frame).await {
-            if error.outcome() == Outcome::NotDone {
-                state.head = before;
-            }
-            return Err(error);
-        }
-        self.metrics().published(bytes);
-        Ok(prepared.hash)
-    }
+/// What a dead letter and any other message are made as.
+#[derive(Clone, Copy)]
+pub(super) struct Making {
+    /// The wire form.
+    pub wire: WireForm,
+    /// Refuses a frame that may not be sent.
+    pub fits: fn(&Frame) -> Result<()>,
+}
 
+impl Endpoint {
     /// Stores a durable message on this incarnation's chain of the subject.
     ///
-    /// When the engine's answer does not arrive the same bytes are sent again; if it still does
-    /// not, the error says `Unknown` and the next send on this subject repeats them first. A draft
-    /// with an id of its own may be given again then: that repeats the very same bytes and is
-    /// answered as the first call would have been. While they cannot be repeated nothing else is
-    /// sent on the subject; such an error says `NotDone`, for it is about the new draft.
+    /// When the engine's answer does not arrive the same bytes are sent again, to the same place in
+    /// the queue; if it still does not, the error says `Unknown` and the next send on this subject
+    /// repeats them first. A draft with an id of its own may be given again then: that repeats the
+    /// very same bytes and is answered as the first call would have been. While they cannot be
+    /// repeated nothing else is sent on the subject; such an error says `NotDone`, for it is about
+    /// the new draft.
     ///
     /// Cancel safe in that a dropped call may have stored or not; the chain stays whole, and the
     /// next send begins as after `Unknown`.
     ///
     /// # Errors
-    /// `Denied`, `Invalid`, `TooLarge` and `Exhausted` before anything is sent; `Conflict` when
-    /// the id was used before; those of [`crate::Bus::append`].
-    pub async fn send(&self, draft: Draft) -> Result<Sent> {
+    /// `Denied`, `Invalid` (also on an evidence subject, which [`Endpoint::record`] is for),
+    /// `TooLarge` and `Exhausted` before anything is sent; `Conflict` when the id was used before;
+    /// those of [`crate::Bus::append`].
+    pub async fn send(&self, outgoing: impl Into<Outgoing>) -> Result<Sent> {
+        let outgoing = outgoing.into();
+        self.check_send(&outgoing.draft)?;
+        let (id, subject) = (outgoing.draft.id.clone(), outgoing.draft.subject.clone());
+        let sent = self.send_one(outgoing, self.making()).await;
+        sent.map_err(|failed| failed.into_error(id.as_deref(), &subject))
+    }
+
+    /// As [`Endpoint::send`] on an evidence subject of which this agent may read nothing, so that
+    /// it cannot go on from its head (D9).
+    pub(crate) async fn send_unread(&self, draft: Draft) -> Result<Sent> {
         self.check(&draft)?;
         let (id, subject) = (draft.id.clone(), draft.subject.clone());
-        let sent = self.send_checked(draft, self.0.parts.wire, OriginalFrame::check_fits).await;
+        let sent = self.send_one(draft.into(), self.making()).await;
         sent.map_err(|failed| failed.into_error(id.as_deref(), &subject))
     }
 
@@ -79,7 +77,8 @@ impl Endpoint {
     ) -> Result<()> {
         self.check_right(&draft.subject)?;
         let subject = draft.subject.clone();
-        match self.send_checked(draft.clone(), WireForm::Binary, |_| Ok(())).await {
+        let making = Making { wire: WireForm::Binary, fits: |_| Ok(()) };
+        match self.send_one(draft.clone().into(), making).await {
             Ok(_) | Err(Failed::Duplicate(None)) => return Ok(()),
             Err(Failed::Duplicate(Some(frame))) => {
                 if self.open(&frame).is_ok_and(|opened| is_same(&opened)) {
@@ -89,33 +88,90 @@ impl Endpoint {
             Err(Failed::Error(error)) => return Err(error),
         }
         let draft = Draft { id: None, ..draft };
-        let sent = self.send_checked(draft, WireForm::Binary, |_| Ok(())).await;
+        let sent = self.send_one(draft.into(), making).await;
         sent.map(drop).map_err(|failed| failed.into_error(None, &subject))
     }
 
-    async fn send_checked(
+    async fn send_one(&self, outgoing: Outgoing, making: Making) -> Result<Sent, Failed> {
+        let stored = self.send_batch(&[outgoing], making).await?;
+        stored.into_iter().next().unwrap_or_else(|| Err(Failed::Error(no_answer())))
+    }
+
+    /// Stamps and stores messages that were checked, all or none, and says of each what became of
+    /// it; as an error what became of all.
+    pub(super) async fn send_batch(
         &self,
-        draft: Draft,
-        wire: WireForm,
-        fits: fn(&Frame) -> Result<()>,
-    ) -> Result<Sent, Failed> {
-        let chain = self.0.chains.of(&draft.subject, || self.genesis(&draft.subject))?;
-        let mut state = chain.lock().await;
-        if let Some(earlier) = state.unsettled.clone() {
-            let is_repeat = draft.id.is_some() && earlier.draft == draft;
-            match self.store(&mut state, earlier, true).await {
-                Ok(sent) if is_repeat => return Ok(sent),
+        outgoing: &[Outgoing],
+        making: Making,
+    ) -> Result<Vec<Result<Sent, Failed>>> {
+        let subjects: BTreeSet<Subject> =
+            outgoing.iter().map(|outgoing| outgoing.draft.subject.clone()).collect();
+        let mut locked = self.0.chains.lock(subjects.clone()).await?;
+        for earlier in locked.unsettled() {
+            let is_repeat = earlier.is_repeated_by(outgoing);
+            match self.store(&mut locked, earlier, true).await {
+                Ok(stored) if is_repeat => return Ok(stored),
                 Ok(_) => {}
-                Err(failed) if is_repeat => return Err(failed),
-                Err(failed) => {
-                    let error = failed.into_error(None, &draft.subject);
-                    return Err(held_up(&draft.subject, error).into());
-                }
+                Err(error) if is_repeat => return Err(error),
+                Err(error) => return Err(held_up(outgoing, error)),
             }
         }
-        let prepared = self.prepare(&draft, None, &state.head, Form { wire, signed: true })?;
-        fits(&prepared.frame)?;
-        self.store(&mut state, prepared, false).await
+        let mut is_tried_out = false;
+        for subject in &subjects {
+            if locked.chain(subject)?.place.is_some() {
+                continue;
+            }
+            // Where a chain begins is asked of the engine: not for what is refused anyway.
+            if !std::mem::replace(&mut is_tried_out, true) {
+                outgoing.iter().try_for_each(|outgoing| self.try_out(outgoing))?;
+            }
+            locked.chain(subject)?.place = Some(self.begin(subject).await);
+        }
+        let batch = Arc::new(self.prepare_batch(&mut locked, outgoing, making)?);
+        self.store(&mut locked, batch, false).await
+    }
+
+    /// Makes the messages ready one after the other, each behind the one before it on its chain;
+    /// the chains themselves stay where they are.
+    fn prepare_batch(
+        &self,
+        locked: &mut Locked,
+        outgoing: &[Outgoing],
+        making: Making,
+    ) -> Result<Batch> {
+        let form = Form { wire: making.wire, signed: true };
+        let mut batch = Batch(Vec::with_capacity(outgoing.len()));
+        let mut places: BTreeMap<&Subject, Place> = BTreeMap::new();
+        for outgoing in outgoing {
+            let subject = &outgoing.draft.subject;
+            let place = match places.get(subject).copied() {
+                Some(place) => place,
+                None => {
+                    let place = locked.chain(subject)?.place;
+                    place.unwrap_or_else(|| Place::at(self.genesis(subject)))
+                }
+            };
+            let prepared = self.prepare(outgoing, None, &place, form)?;
+            (making.fits)(&prepared.frame)?;
+            places.insert(subject, Place::at(prepared.head));
+            batch.0.push(prepared);
+        }
+        Ok(batch)
+    }
+
+    /// What an endpoint makes of a draft unless it is a dead letter.
+    pub(super) fn making(&self) -> Making {
+        Making { wire: self.0.parts.wire, fits: OriginalFrame::check_fits }
+    }
+
+    /// Everything that can be refused before a message is made to be sent.
+    pub(super) fn check_send(&self, draft: &Draft) -> Result<()> {
+        self.check(draft)?;
+        if Address::parse(&draft.subject).is_ok_and(|address| address.is_evidence()) {
+            let detail = "this subject has one chain for all: a record goes there, not a message";
+            return Err(Error::new(ErrorKind::Invalid, "send", detail).at(&draft.subject));
+        }
+        Ok(())
     }
 
     /// Everything that can be refused before a message is made.
@@ -137,35 +193,38 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Stores a prepared message and moves the head; on an unknown outcome it stays unsettled.
+    /// Stores prepared messages and moves their chains; on an unknown outcome they stay unsettled.
     async fn store(
         &self,
-        state: &mut ChainState,
-        prepared: Prepared,
+        locked: &mut Locked,
+        batch: Arc<Batch>,
         again: bool,
-    ) -> Result<Sent, Failed> {
+    ) -> Result<Vec<Result<Sent, Failed>>> {
         // Should this future be dropped half-way, the next send repeats these bytes first.
-        state.unsettled = Some(prepared.clone());
-        match self.append(&prepared.frame, Expect::Any, again).await {
-            Ok(receipt) => {
-                state.unsettled = None;
-                state.head = prepared.head;
-                Ok(prepared.sent(receipt))
-            }
-            Err(Failed::Error(error)) if error.outcome() == Outcome::Unknown => {
-                Err(Failed::Error(error))
-            }
-            Err(failed) => {
-                state.unsettled = None;
-                Err(failed)
-            }
+        locked.hold(&batch);
+        let stored = match batch.0.as_slice() {
+            [one] => match self.append(&one.frame, Expect::Any, again).await {
+                Ok(receipt) => Ok(vec![Ok(receipt)]),
+                Err(duplicate @ Failed::Duplicate(_)) => Ok(vec![Err(duplicate)]),
+                Err(Failed::Error(error)) => Err(error),
+            },
+            _ => self.append_all(&batch, again).await,
+        };
+        match &stored {
+            Err(error) if error.outcome() == Outcome::Unknown => {}
+            _ => locked.settle(&batch),
         }
+        let mut results = Vec::with_capacity(batch.0.len());
+        for (prepared, receipt) in batch.0.iter().zip(stored?) {
+            results.push(receipt.map(|receipt| {
+                locked.advance(prepared);
+                prepared.sent(receipt)
+            }));
+        }
+        Ok(results)
     }
 
     /// Appends the same bytes until the engine's word is there, a few times at most.
-    ///
-    /// Once an answer is missing a later refusal does not tell what became of the first copy, so
-    /// the outcome stays unknown then.
     pub(super) async fn append(
         &self,
         frame: &Frame,
@@ -173,22 +232,80 @@ impl Endpoint {
         again: bool,
     ) -> Result<Receipt, Failed> {
         let mut again = again;
-        let mut sends = 1;
+        let started = self.clock().now();
+        let receipt = self
+            .repeated(&mut again, || self.engine().append(frame.clone(), expect))
+            .await
+            .map_err(Failed::Error)?;
+        self.metrics().took(Step::Append, self.clock().now().since(started));
+        if receipt.duplicate {
+            self.check_ours(frame, &receipt, again).await?;
+        }
+        self.metrics().published(frame.bytes());
+        Ok(receipt)
+    }
+
+    /// As [`Endpoint::append`] for a batch; says of each message whether it is stored.
+    async fn append_all(&self, batch: &Batch, again: bool) -> Result<Vec<Result<Receipt, Failed>>> {
+        let mut again = again;
+        let started = self.clock().now();
+        let frames = || batch.0.iter().map(|prepared| prepared.frame.clone()).collect();
+        let asked = self.repeated(&mut again, || self.engine().append_all(frames())).await;
+        let receipts = match asked {
+            // A batch is stored whole or not: had a copy of it been stored that nobody answered,
+            // all of its ids would be known, and not a part of them.
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                let detail = "an id of the batch was used before; nothing of it is stored";
+                let subject = error.subject().unwrap_or_default().to_owned();
+                return Err(Error::new(ErrorKind::Conflict, "send", detail)
+                    .at(subject)
+                    .because(error));
+            }
+            asked => asked?,
+        };
+        self.metrics().took(Step::Append, self.clock().now().since(started));
+        if receipts.len() != batch.0.len() {
+            return Err(no_answer());
+        }
+        let mut stored = Vec::with_capacity(receipts.len());
+        for (prepared, receipt) in batch.0.iter().zip(receipts) {
+            let is_ours = if receipt.duplicate {
+                self.check_ours(&prepared.frame, &receipt, again).await
+            } else {
+                Ok(())
+            };
+            match is_ours {
+                Ok(()) => stored.push(Ok(receipt)),
+                Err(duplicate @ Failed::Duplicate(_)) => stored.push(Err(duplicate)),
+                Err(Failed::Error(error)) => return Err(error),
+            }
+        }
+        for (prepared, _) in batch.0.iter().zip(&stored).filter(|(_, stored)| stored.is_ok()) {
+            self.metrics().published(prepared.frame.bytes());
+        }
+        Ok(stored)
+    }
+
+    /// Asks the engine until it answers, a few times at most; `again` says whether a question has
+    /// gone without an answer, now or earlier.
+    ///
+    /// Once an answer is missing a later refusal does not tell what became of the first copy, so
+    /// the outcome stays unknown then.
+    async fn repeated<T, F: Future<Output = Result<T>> + Send>(
+        &self,
+        again: &mut bool,
+        ask: impl Fn() -> F + Send,
+    ) -> Result<T> {
+        let mut asked = 1;
         loop {
-            match self.engine().append(frame.clone(), expect).await {
-                Ok(receipt) => {
-                    if receipt.duplicate {
-                        self.check_ours(frame, &receipt, again).await?;
-                    }
-                    self.metrics().published(frame.bytes());
-                    return Ok(receipt);
+            match ask().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if error.outcome() == Outcome::Unknown && asked < SENDS_MAX => {
+                    *again = true;
+                    asked += 1;
                 }
-                Err(error) if error.outcome() == Outcome::Unknown && sends < SENDS_MAX => {
-                    again = true;
-                    sends += 1;
-                }
-                Err(error) if again => return Err(Failed::Error(error.unknown())),
-                Err(error) => return Err(Failed::Error(error)),
+                Err(error) if *again => return Err(error.unknown()),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -204,7 +321,7 @@ impl Endpoint {
     ) -> Result<(), Failed> {
         match self.engine().read(receipt.stream.clone(), receipt.seq).await {
             Ok(Some(stored)) if stored.frame == *frame => Ok(()),
-            Ok(Some(stored)) => Err(Failed::Duplicate(Some(stored.frame))),
+            Ok(Some(stored)) => Err(Failed::Duplicate(Some(Box::new(stored.frame)))),
             Ok(None) if again => Ok(()),
             Ok(None) => Err(Failed::Duplicate(None)),
             Err(error) if error.kind() == ErrorKind::Denied => {
@@ -222,7 +339,7 @@ impl Endpoint {
 /// Why an append did not store.
 pub(super) enum Failed {
     /// Something else is stored under the id: the frame, where it may be read and is still there.
-    Duplicate(Option<Frame>),
+    Duplicate(Option<Box<Frame>>),
     Error(Error),
 }
 
@@ -246,9 +363,29 @@ impl From<Error> for Failed {
     }
 }
 
+impl Batch {
+    /// Whether `outgoing` asks for the very messages of this batch: each has an id of its own.
+    fn is_repeated_by(&self, outgoing: &[Outgoing]) -> bool {
+        let is_repeat = |(prepared, outgoing): (&Prepared, &Outgoing)| {
+            prepared.asked.as_ref().is_some_and(|asked| asked == outgoing)
+        };
+        self.0.len() == outgoing.len() && self.0.iter().zip(outgoing).all(is_repeat)
+    }
+}
+
 /// The error of a send that an earlier message of unknown outcome keeps back.
-fn held_up(subject: &Subject, earlier: Error) -> Error {
+fn held_up(outgoing: &[Outgoing], earlier: Error) -> Error {
     let detail = "nothing was sent: an earlier message here has an unknown outcome and could not \
                   be repeated";
-    Error::new(earlier.kind(), "send", detail).at(subject).because(earlier)
+    let error = Error::new(earlier.kind(), "send", detail);
+    match outgoing.first() {
+        Some(outgoing) => error.at(&outgoing.draft.subject).because(earlier),
+        None => error.because(earlier),
+    }
+}
+
+/// An engine that answers for other messages than it was asked about.
+fn no_answer() -> Error {
+    let detail = "the engine did not answer for each message";
+    Error::new(ErrorKind::Unavailable, "send", detail).unknown()
 }

@@ -5,17 +5,19 @@ use bus_envelope::{
     ChainHead, ChainScope, Draft, EventHash, Headers, MessageEnvelope, Seal, SealRef, Signature,
     Stamp, Timestamp, TraceContext, WireForm, wire,
 };
-use bus_subjects::{Address, Plane, Subject};
+use bus_subjects::Subject;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{Endpoint, Sent};
+use super::{Endpoint, Outgoing, Sent, chain::Place};
 use crate::{Clock, Error, ErrorKind, Frame, FrameId, Receipt, Result};
 
 /// A message ready to be stored: the same bytes go out again when the outcome is unknown.
-#[derive(Clone)]
 pub(super) struct Prepared {
-    pub(super) draft: Draft,
+    /// What was asked for, when it has an id of its own and so may be asked for again.
+    pub(super) asked: Option<Outgoing>,
+    /// When it was stamped.
+    pub(super) time: Timestamp,
     pub(super) frame: Frame,
     pub(super) hash: EventHash,
     pub(super) head: ChainHead,
@@ -36,13 +38,14 @@ impl Endpoint {
     /// Stamp, seal, hash, sign, encode: in this order, because each binds what came before.
     pub(super) fn prepare(
         &self,
-        draft: &Draft,
+        outgoing: &Outgoing,
         id: Option<&str>,
-        head: &ChainHead,
+        place: &Place,
         form: Form,
     ) -> Result<Prepared> {
         let (random, nonce) = Random::draw(self.entropy())?;
-        let envelope = self.stamp(draft, id, head, &random)?;
+        let envelope = self.stamp(&outgoing.draft, id, place, &random)?;
+        let time = envelope.time;
         let (id, subject) = (FrameId::parse(&envelope.id)?, envelope.subject.clone());
         let (hash, headers, body) = match form {
             Form { wire: WireForm::Compact, signed: false } => {
@@ -51,16 +54,26 @@ impl Endpoint {
             Form { wire, signed } => self.seal_and_encode(envelope, nonce, wire, signed)?,
         };
         let frame = Frame { subject, id, reply: None, headers, body, placement: None };
+        let frame = frame.placed(outgoing.placement_at(time));
         frame.check_size("send")?;
-        let head = ChainHead { seq: head.next_seq(), hash };
-        Ok(Prepared { draft: draft.clone(), frame, hash, head })
+        let head = ChainHead { seq: place.head.next_seq(), hash };
+        let asked = outgoing.draft.id.is_some().then(|| outgoing.clone());
+        Ok(Prepared { asked, time, frame, hash, head })
+    }
+
+    /// Whether a message could be made of `outgoing` as far as its fields go; makes none.
+    pub(super) fn try_out(&self, outgoing: &Outgoing) -> Result<()> {
+        let (random, _nonce) = Random::draw(self.entropy())?;
+        let place = Place::at(self.genesis(&outgoing.draft.subject));
+        let envelope = self.stamp(&outgoing.draft, None, &place, &random)?;
+        FrameId::parse(&envelope.id).map(drop)
     }
 
     fn stamp(
         &self,
         draft: &Draft,
         id: Option<&str>,
-        head: &ChainHead,
+        place: &Place,
         random: &Random,
     ) -> Result<MessageEnvelope> {
         let Random { trace_id, span_id, id: id_bytes } = *random;
@@ -68,6 +81,14 @@ impl Endpoint {
         let mut draft = draft.clone();
         if draft.session.is_none() {
             draft.session = self.session().cloned();
+        }
+        // A word about the chain, which only its writer can say: from elsewhere it would be a lie.
+        if draft.extensions.contains_key(MessageEnvelope::CONTINUES) {
+            let detail = "the extension \"continues\" is the endpoint's own: leave it out";
+            return Err(Error::new(ErrorKind::Invalid, "stamp", detail).at(&draft.subject));
+        }
+        if let Some(earlier) = place.continues {
+            draft = draft.extension(MessageEnvelope::CONTINUES, earlier.to_string())?;
         }
         let trace = match &draft.trace {
             Some(parent) => parent.child_span(span_id),
@@ -77,6 +98,10 @@ impl Endpoint {
             })?,
         };
         let certificate = self.identity().certificate();
+        // At the very time it will carry: it may have waited since it was accepted.
+        if !certificate.is_valid_at(time) {
+            return Err(self.certificate_ended("send"));
+        }
         let stamp = Stamp {
             id: id.map_or_else(|| uuid_of(time, id_bytes).to_string(), str::to_owned),
             time,
@@ -84,7 +109,7 @@ impl Endpoint {
             workspace: certificate.workspace.clone(),
             agent: certificate.agent.clone(),
             incarnation: self.0.incarnation,
-            head: *head,
+            head: place.head,
         };
         Ok(draft.stamp(stamp)?)
     }
@@ -144,8 +169,7 @@ impl Endpoint {
         SealRef { key_id: key.key_id(), algorithm, nonce: *nonce.as_bytes() }
     }
 
-    /// Where a chain on `subject` begins: a whole chain of all writers on evidence subjects, one
-    /// of this incarnation elsewhere.
+    /// Where this incarnation's chain on `subject` begins when it continues no earlier one.
     pub(super) fn genesis(&self, subject: &Subject) -> ChainHead {
         let certificate = self.identity().certificate();
         ChainHead::genesis(&ChainScope::Incarnation {
@@ -156,6 +180,7 @@ impl Endpoint {
         })
     }
 
+    /// Where the chain of all writers on an evidence subject begins.
     pub(super) fn subject_genesis(&self, subject: &Subject) -> ChainHead {
         let workspace = self.workspace().clone();
         ChainHead::genesis(&ChainScope::Subject { workspace, subject: subject.clone() })
@@ -163,8 +188,9 @@ impl Endpoint {
 }
 
 impl Prepared {
-    pub(super) fn sent(self, receipt: Receipt) -> Sent {
-        Sent { id: self.frame.id.to_string(), hash: self.hash, receipt, frame: self.frame }
+    pub(super) fn sent(&self, receipt: Receipt) -> Sent {
+        let (id, frame) = (self.frame.id.to_string(), self.frame.clone());
+        Sent { id, hash: self.hash, receipt, frame }
     }
 }
 
@@ -187,12 +213,6 @@ impl Random {
         random.id.copy_from_slice(id);
         Ok((random, nonce))
     }
-}
-
-/// Whether messages on `subject` have to be signed: all but live events, which are many and are
-/// vouched for by their seal.
-pub(super) fn must_be_signed(subject: &Subject) -> bool {
-    !Address::parse(subject).is_ok_and(|address| address.plane() == Plane::Ephemeral)
 }
 
 /// A new UUIDv7 of the time and randomness given.

@@ -1,16 +1,33 @@
 //! One attempt: claim mark, handler under a lease that is kept alive, and the decision after it.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use futures_util::FutureExt;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Handled, Handler, Job, Stop, TaskEvent, Worker, lease::Lease, settle::Redelivery};
-use crate::{Delivery, Failure, Opened};
+use super::{
+    Handled, Handler, Job, TaskEvent, Worker,
+    company::{Company, Place},
+    lease::Lease,
+    settle::{PARKED, Redelivery},
+};
+use crate::{Failure, Opened, claims::Claimed};
 
 /// How long a cancelled handler may take to react before its future is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// What an attempt shares with the others of its worker.
+pub(super) struct Around<'a> {
+    /// Signalled when they are to end now.
+    pub halt: &'a CancellationToken,
+    /// Who runs beside whom.
+    pub company: &'a Company,
+}
 
 /// How a handler's run ended.
 enum Ended {
@@ -27,87 +44,121 @@ enum Ended {
 impl Worker {
     pub(super) async fn attempt<H: Handler>(
         &self,
-        delivery: Delivery,
+        lease: Lease,
         opened: &Opened,
         handler: &H,
-        stop: &Stop,
+        around: &Around<'_>,
     ) -> TaskEvent {
-        let (attempt, claimed) = (delivery.attempt, Instant::now());
-        match self.redelivery(&delivery, &opened.envelope.id).await {
-            Redelivery::Try => {}
-            Redelivery::Done => return self.complete(delivery, opened).await,
-            Redelivery::GivenUp(verdict) => {
-                return self.give_up_untried(delivery, opened, verdict).await;
+        let (task_id, claimed) = (opened.envelope.id.clone(), Claimed::of(&lease.delivery));
+        let is_suspect = match lease.beside(self.redelivery(&lease.delivery)).await {
+            Ok(Redelivery::Try { is_suspect }) => is_suspect,
+            Ok(Redelivery::Done) => return self.complete(lease, opened).await,
+            Ok(Redelivery::GivenUp(verdict)) => {
+                return self.give_up_untried(lease, opened, verdict).await;
             }
+            Err(error) => return self.unmarked(lease, task_id, error).await,
+        };
+        let Some(place) = around.company.join(is_suspect) else {
+            let reason = "another task runs alone";
+            return self.release(lease, task_id, reason, Duration::ZERO).await;
+        };
+        if let Some(after) = self.over_limit(&lease.delivery, opened) {
+            return self.release(lease, task_id, "its rate limit is reached", after).await;
         }
-        let mark = self.mark(attempt);
-        if let Err(error) = self.endpoint.mark_claim(&opened.envelope.id, &mark).await {
-            return self.unmarked(delivery, opened, error).await;
+        let mark = self.mark(&lease.delivery);
+        let marked = match lease.beside(self.endpoint.mark_claim(&claimed, &mark)).await {
+            Ok(revision) => revision,
+            Err(error) => return self.unmarked(lease, task_id, error).await,
+        };
+        if lease.may_be_over() {
+            // Somebody else may have begun already.
+            return TaskEvent::Unsettled { task_id, error: lease.over() };
         }
-        match self.run_handler(&delivery, claimed, opened, handler, stop).await {
+        let ran = self.run_handler(&lease, opened, handler, (around.halt, &place)).await;
+        drop(place);
+        match ran {
             Ended::LeaseLost { error, is_done } => {
-                let task_id = opened.envelope.id.clone();
                 if is_done {
-                    self.mark_done(attempt, &task_id).await;
+                    self.mark_done(&claimed, mark).await;
                 }
                 TaskEvent::Unsettled { task_id, error }
             }
-            Ended::Returned(Ok(Handled)) => self.complete(delivery, opened).await,
-            Ended::Returned(Err(failure)) => self.fail(delivery, opened, failure).await,
+            Ended::Returned(Ok(Handled)) => self.complete(lease, opened).await,
+            // Nobody asked for it, so it must not be first in line again at once.
+            Ended::Returned(Err(Failure::Interrupted)) if !around.halt.is_cancelled() => {
+                self.release(lease, task_id, "its handler handed it back", PARKED).await
+            }
+            Ended::Returned(Err(failure)) => self.fail(lease, opened, failure, marked).await,
         }
     }
 
-    /// Runs the handler and keeps the lease alive beside it.
+    /// Runs the handler and keeps the lease alive beside it. Whatever panics in it is its own
+    /// business: when it is called, when it runs, and when it is dropped half-way.
     async fn run_handler<H: Handler>(
         &self,
-        delivery: &Delivery,
-        claimed: Instant,
+        lease: &Lease,
         opened: &Opened,
         handler: &H,
-        stop: &Stop,
+        (halt, place): (&CancellationToken, &Place<'_>),
     ) -> Ended {
         let cancel = CancellationToken::new();
         let job = Job {
             message: opened,
-            attempt: delivery.attempt,
+            attempt: lease.delivery.attempt,
             endpoint: &self.endpoint,
             cancel: cancel.clone(),
         };
-        // Called within, so that a panic before there is a future is caught as well.
-        let work = AssertUnwindSafe(async move { handler.handle(job).await }).catch_unwind();
-        let lease = Lease::new(delivery, claimed);
-        let lost = lease.keep();
-        tokio::pin!(work, lost);
-        let ended = tokio::select! {
-            biased;
-            result = &mut work => Ended::Returned(flatten(result)),
-            error = &mut lost => {
-                cancel.cancel();
-                let late = timeout(CANCEL_GRACE, &mut work).await;
-                let is_done = late.is_ok_and(|result| flatten(result).is_ok());
-                return Ended::LeaseLost { error, is_done };
-            }
-            () = stop.now.cancelled() => {
-                cancel.cancel();
-                tokio::select! {
-                    biased;
-                    // It was told to stop, but what it finished in time counts.
-                    // A failure by then is the stop's doing and uses up no attempt.
-                    finished = timeout(CANCEL_GRACE, &mut work) => {
-                        let result = finished.map_or(Err(Failure::Interrupted), flatten);
-                        Ended::Returned(result.map_err(|_| Failure::Interrupted))
-                    }
-                    error = &mut lost => return Ended::LeaseLost { error, is_done: false },
-                }
+        let work = async move {
+            tokio::select! {
+                biased;
+                () = halt.cancelled() => Err(Failure::Interrupted),
+                () = place.ready() => handler.handle(job).await,
             }
         };
-        match ended {
-            Ended::Returned(result) if lease.may_be_over() => {
-                Ended::LeaseLost { error: lease.over(), is_done: result.is_ok() }
-            }
-            ended => ended,
+        let mut ended = None;
+        let watched = AssertUnwindSafe(async {
+            let mut work = pin!(AssertUnwindSafe(work).catch_unwind().map(flatten));
+            ended = Some(watch(lease, work.as_mut(), (halt, &cancel)).await);
+        });
+        if watched.catch_unwind().await.is_err() {
+            tracing::warn!(task = %opened.envelope.id, "a handler panicked while it was dropped");
         }
+        ended.unwrap_or(Ended::Returned(Err(Failure::Interrupted)))
     }
+}
+
+/// Waits until the work has ended, or has to.
+async fn watch(
+    lease: &Lease,
+    mut work: Pin<&mut impl Future<Output = Result<Handled, Failure>>>,
+    (halt, cancel): (&CancellationToken, &CancellationToken),
+) -> Ended {
+    let mut lost = pin!(lease.keep());
+    let result = tokio::select! {
+        biased;
+        result = &mut work => result,
+        error = &mut lost => {
+            cancel.cancel();
+            let late = timeout(CANCEL_GRACE, work).await;
+            return Ended::LeaseLost { error, is_done: late.is_ok_and(|result| result.is_ok()) };
+        }
+        () = halt.cancelled() => {
+            cancel.cancel();
+            tokio::select! {
+                biased;
+                // It was told to stop, but what it finished in time counts.
+                // A failure by then is the stop's doing and uses up no attempt.
+                finished = timeout(CANCEL_GRACE, work) => {
+                    finished.ok().and_then(Result::ok).ok_or(Failure::Interrupted)
+                }
+                error = &mut lost => return Ended::LeaseLost { error, is_done: false },
+            }
+        }
+    };
+    if lease.may_be_over() {
+        return Ended::LeaseLost { error: lease.over(), is_done: result.is_ok() };
+    }
+    Ended::Returned(result)
 }
 
 /// A panic is a failure like another; its text is the reason.

@@ -5,42 +5,68 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::{Delivery, Error, ErrorKind};
+use crate::{Delivery, Error, ErrorKind, Result, Verdict};
 
-/// A lease by the worker's own clock, which stands nearer to the work than the engine's answers.
-pub(super) struct Lease<'a> {
-    delivery: &'a Delivery,
-    /// Until when nobody else can have the task, a margin already taken off.
-    safe_until: Mutex<Instant>,
+/// A delivery and its lease by the worker's own clock, which stands nearer to the work than the
+/// engine's answers.
+pub(super) struct Lease {
+    /// What is held.
+    pub delivery: Delivery,
+    /// When the engine began to count at the latest.
+    since: Mutex<Instant>,
 }
 
-impl<'a> Lease<'a> {
+impl Lease {
     /// The lease of a delivery that was claimed at `claimed`.
-    pub(super) fn new(delivery: &'a Delivery, claimed: Instant) -> Self {
-        let safe_until = Mutex::new(safe_until(delivery, claimed));
-        Self { delivery, safe_until }
+    pub(super) fn new(delivery: Delivery, claimed: Instant) -> Self {
+        Self { delivery, since: Mutex::new(claimed) }
     }
 
     /// Extends the lease every third of it, and returns when it is lost: refused, or not extended
     /// in time. An answer that does not come is asked for again while there is time.
     pub(super) async fn keep(&self) -> Error {
         let rhythm = (self.delivery.lease / 3).max(Duration::from_millis(1));
-        let mut rest = rhythm;
+        let mut next = self.since() + rhythm;
         loop {
-            sleep(rest).await;
+            sleep_until(next).await;
             let asked = Instant::now();
             match timeout_at(self.safe_until(), self.delivery.extend()).await {
                 Ok(Ok(())) => {
                     self.renew(asked);
-                    rest = rhythm;
+                    next = asked + rhythm;
                 }
-                Ok(Err(error)) if may_pass(&error) && !self.may_be_over() => rest = rhythm / 8,
+                Ok(Err(error)) if may_pass(&error) && !self.may_be_over() => {
+                    next = Instant::now() + rhythm / 8;
+                }
                 Ok(Err(error)) => return error,
                 Err(_elapsed) => return self.over(),
             }
         }
+    }
+
+    /// Does `work` to its end and keeps the lease alive beside it, as long as that can be done.
+    pub(super) async fn beside<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            _lost = self.keep() => {}
+        }
+        work.await
+    }
+
+    /// Ends the delivery with `verdict`.
+    ///
+    /// # Errors
+    /// `LeaseLost` when the lease may be over, and then the engine is not even asked; those of
+    /// [`Delivery::settle`].
+    pub(super) async fn settle(self, verdict: Verdict) -> Result<()> {
+        if self.may_be_over() {
+            return Err(self.over());
+        }
+        self.delivery.settle(verdict).await
     }
 
     /// Whether the task may be somebody else's by now, so that no verdict may be given any more.
@@ -54,20 +80,20 @@ impl<'a> Lease<'a> {
         Error::new(ErrorKind::LeaseLost, "extend", detail).at(&self.delivery.frame.subject)
     }
 
+    /// Until when nobody else can have the task: a tenth of the lease is the margin for clocks that
+    /// run apart and answers under way.
     fn safe_until(&self) -> Instant {
-        *self.safe_until.lock().unwrap_or_else(PoisonError::into_inner)
+        self.since() + (self.delivery.lease - self.delivery.lease / 10)
+    }
+
+    fn since(&self) -> Instant {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts from the question, not from the answer: that is when the engine began at the latest.
     fn renew(&self, asked: Instant) {
-        let mut until = self.safe_until.lock().unwrap_or_else(PoisonError::into_inner);
-        *until = safe_until(self.delivery, asked);
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = asked;
     }
-}
-
-/// A tenth of the lease is the margin for clocks that run apart and answers under way.
-fn safe_until(delivery: &Delivery, from: Instant) -> Instant {
-    from + delivery.lease - delivery.lease / 10
 }
 
 /// Whether the same question may be answered otherwise a moment later.

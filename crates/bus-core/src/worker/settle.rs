@@ -7,14 +7,15 @@ use bus_envelope::Draft;
 use bus_subjects::Address;
 use bytes::Bytes;
 
-use super::{TaskEvent, Worker};
+use super::{TaskEvent, Worker, lease::Lease};
 use crate::{
-    ClaimMark, DeadLetterEvent, Decision, Delivery, Error, ErrorKind, Failure, GivenUp, Opened,
-    OriginalFrame, Result, Verdict, dead_letter::cut_reason, redrive::put_back_delay,
+    ClaimMark, DeadLetterEvent, Decision, Delivery, Error, ErrorKind, ExpectRevision, Failure,
+    GivenUp, GivenUpCause, Opened, OriginalFrame, Result, Revision, Verdict, claims::Claimed,
+    dead_letter::cut_reason, redrive::put_back_delay,
 };
 
 /// How long a message rests that cannot be worked on here now, before anybody may look at it.
-const PARKED: Duration = Duration::from_secs(5);
+pub(super) const PARKED: Duration = Duration::from_secs(5);
 
 /// Who and what a dead letter is about, as far as it is known.
 struct Given<'a> {
@@ -25,7 +26,10 @@ struct Given<'a> {
 /// What a delivery is to come to.
 pub(super) enum Redelivery {
     /// It is to be worked on.
-    Try,
+    Try {
+        /// Whether its last attempt ended without a verdict: it may have taken its worker down.
+        is_suspect: bool,
+    },
     /// An earlier attempt did the work and could not say so: it is only to be removed.
     Done,
     /// It was given up before and only its dead letter is missing, or more attempts than allowed
@@ -34,17 +38,18 @@ pub(super) enum Redelivery {
 }
 
 impl Worker {
-    pub(super) async fn complete(&self, delivery: Delivery, opened: &Opened) -> TaskEvent {
+    pub(super) async fn complete(&self, lease: Lease, opened: &Opened) -> TaskEvent {
         let task_id = opened.envelope.id.clone();
-        let attempt = delivery.attempt;
-        match delivery.settle(Verdict::Ack).await {
+        let (attempt, claimed) = (lease.delivery.attempt, Claimed::of(&lease.delivery));
+        let mark = self.mark(&lease.delivery);
+        match lease.settle(Verdict::Ack).await {
             Ok(()) => {
-                // A mark that stays is harmless: the next claim of this id overwrites it.
-                let _cleared = self.endpoint.clear_claim(&task_id).await;
+                // Best effort: a mark that stays ends with its time.
+                let _cleared = self.endpoint.clear_claim(&claimed, ExpectRevision::Any).await;
                 TaskEvent::Completed { task_id, attempt }
             }
             Err(error) => {
-                self.mark_done(attempt, &task_id).await;
+                self.mark_done(&claimed, mark).await;
                 TaskEvent::Unsettled { task_id, error }
             }
         }
@@ -52,16 +57,17 @@ impl Worker {
 
     /// Leaves word that the work is done, so that the next delivery is not tried again and not
     /// given up: it is only acknowledged.
-    pub(super) async fn mark_done(&self, attempt: u32, task_id: &str) {
-        let mark = ClaimMark { is_done: true, ..self.mark(attempt) };
+    pub(super) async fn mark_done(&self, claimed: &Claimed, mark: ClaimMark) {
+        let mark = ClaimMark { is_done: true, ..mark };
         // Best effort: without it the task may run once more, which is what at-least-once means.
-        let _marked = self.endpoint.mark_claim(task_id, &mark).await;
+        let _marked = self.endpoint.mark_claim(claimed, &mark).await;
     }
 
     /// This worker's mark for an attempt that begins now.
-    pub(super) fn mark(&self, attempt: u32) -> ClaimMark {
+    pub(super) fn mark(&self, delivery: &Delivery) -> ClaimMark {
         ClaimMark {
-            attempt,
+            task: delivery.frame.id.to_string(),
+            attempt: delivery.attempt,
             worker: self.endpoint.agent().to_string(),
             claimed: self.endpoint.clock().now().to_string(),
             given_up: None,
@@ -69,48 +75,62 @@ impl Worker {
         }
     }
 
+    /// Decides what follows a failure; `marked` is the mark that this attempt left.
     pub(super) async fn fail(
         &self,
-        delivery: Delivery,
+        lease: Lease,
         opened: &Opened,
         failure: Failure,
+        marked: Revision,
     ) -> TaskEvent {
-        let attempt = delivery.attempt;
-        let why = match &failure {
-            Failure::Failed { reason } | Failure::Hopeless { reason } => reason.clone(),
-            Failure::Interrupted => String::new(),
+        let (task_id, attempt) = (opened.envelope.id.clone(), lease.delivery.attempt);
+        let (why, cause) = match &failure {
+            Failure::Failed { reason } => (reason.clone(), GivenUpCause::Exhausted),
+            Failure::Hopeless { reason } => (reason.clone(), GivenUpCause::Hopeless),
+            Failure::Interrupted => (String::new(), GivenUpCause::Exhausted),
         };
         match self.spec.retry.decide(attempt, failure, self.random()) {
             Decision::Release => {
-                self.release(delivery, opened, "the worker was stopped", Duration::ZERO).await
+                self.release(lease, task_id, "the worker was stopped", Duration::ZERO).await
             }
             Decision::Retry { after } => {
-                let task_id = opened.envelope.id.clone();
-                match delivery.settle(Verdict::Retry { after }).await {
-                    Ok(()) => TaskEvent::Retried { task_id, attempt, after, reason: why },
+                let claimed = Claimed::of(&lease.delivery);
+                match lease.settle(Verdict::Retry { after }).await {
+                    Ok(()) => {
+                        // There is a verdict on this attempt. A mark that stays says otherwise, and
+                        // then the next one has no neighbours. By now the next attempt may have
+                        // begun and left its own: that one is not ours to clear.
+                        let own = ExpectRevision::Exactly(marked);
+                        let _cleared = self.endpoint.clear_claim(&claimed, own).await;
+                        TaskEvent::Retried { task_id, attempt, after, reason: why }
+                    }
                     Err(error) => TaskEvent::Unsettled { task_id, error },
                 }
             }
             Decision::DeadLetter { reason } => {
                 let worker = Some(self.endpoint.agent().to_string());
-                let verdict = GivenUp { attempts: attempt, worker, reason };
-                self.give_up(delivery, Given { opened: Some(opened), verdict }).await
+                let verdict = GivenUp { attempts: attempt, worker, reason, cause };
+                self.give_up(lease, Given { opened: Some(opened), verdict }).await
             }
         }
     }
 
     /// What a delivery is to come to, as far as the marks of earlier ones tell.
-    pub(super) async fn redelivery(&self, delivery: &Delivery, task_id: &str) -> Redelivery {
-        let mark = self.earlier_mark(delivery, task_id).await;
+    ///
+    /// # Errors
+    /// Those of reading a bucket. Then the task is not to be run: it may be done already.
+    pub(super) async fn redelivery(&self, delivery: &Delivery) -> Result<Redelivery> {
+        let mark = self.earlier_mark(delivery).await?;
         match &mark {
-            Some(ClaimMark { is_done: true, .. }) => return Redelivery::Done,
+            Some(ClaimMark { is_done: true, .. }) => return Ok(Redelivery::Done),
             Some(ClaimMark { given_up: Some(verdict), .. }) => {
-                return Redelivery::GivenUp(verdict.clone());
+                return Ok(Redelivery::GivenUp(verdict.clone()));
             }
             _ => {}
         }
         if !self.spec.retry.is_spent(delivery.attempt) {
-            return Redelivery::Try;
+            let is_suspect = mark.is_some_and(|mark| mark.attempt < delivery.attempt);
+            return Ok(Redelivery::Try { is_suspect });
         }
         let attempts = self.spec.retry.retries_max.saturating_add(1);
         let worker = mark.map(|mark| mark.worker);
@@ -119,110 +139,125 @@ impl Worker {
             "worker lost: {attempts} attempt{plural}, the last by {}, ended without a verdict",
             worker.as_deref().unwrap_or("an unknown worker")
         );
-        Redelivery::GivenUp(GivenUp { attempts, worker, reason })
+        let cause = GivenUpCause::Vanished;
+        Ok(Redelivery::GivenUp(GivenUp { attempts, worker, reason, cause }))
     }
 
-    /// The mark that an earlier delivery left. One that cannot be read costs the name of the last
-    /// worker, not the task.
-    async fn earlier_mark(&self, delivery: &Delivery, task_id: &str) -> Option<ClaimMark> {
+    /// The mark that an earlier delivery left. A damaged one costs the name of the last worker, not
+    /// the task.
+    async fn earlier_mark(&self, delivery: &Delivery) -> Result<Option<ClaimMark>> {
         if delivery.attempt <= 1 {
-            return None;
+            return Ok(None);
         }
-        self.endpoint.last_claim(task_id).await.ok().flatten()
+        match self.endpoint.last_claim(&Claimed::of(delivery)).await {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+            found => found,
+        }
     }
 
     pub(super) async fn give_up_untried(
         &self,
-        delivery: Delivery,
+        lease: Lease,
         opened: &Opened,
         verdict: GivenUp,
     ) -> TaskEvent {
-        self.give_up(delivery, Given { opened: Some(opened), verdict }).await
+        self.give_up(lease, Given { opened: Some(opened), verdict }).await
     }
 
     /// What cannot be read is kept as it came; what is sealed under an unknown key waits. A key
     /// that was withdrawn does not come back, so what is sealed under it is given up.
-    pub(super) async fn unreadable(&self, delivery: Delivery, error: &Error) -> TaskEvent {
-        let task_id = delivery.frame.id.to_string();
+    pub(super) async fn unreadable(&self, lease: Lease, error: &Error) -> TaskEvent {
+        let task_id = lease.delivery.frame.id.to_string();
         if error.kind() == ErrorKind::UnknownKey && !is_withdrawn(error) {
             let reason = "its key is not known to this worker";
-            return match delivery.settle(Verdict::Release { after: PARKED }).await {
-                Ok(()) => TaskEvent::Released { task_id, reason },
-                Err(error) => TaskEvent::Unsettled { task_id, error },
-            };
+            return self.release(lease, task_id, reason, PARKED).await;
         }
-        let earlier = self.earlier_mark(&delivery, &task_id).await;
+        let earlier = match lease.beside(self.earlier_mark(&lease.delivery)).await {
+            Ok(mark) => mark,
+            Err(error) => return self.unmarked(lease, task_id, error).await,
+        };
         let verdict = earlier.and_then(|mark| mark.given_up).unwrap_or_else(|| GivenUp {
-            attempts: delivery.attempt.saturating_sub(1),
+            attempts: lease.delivery.attempt.saturating_sub(1),
             worker: None,
             reason: format!("refused before any attempt: {error}"),
+            cause: if is_withdrawn(error) {
+                GivenUpCause::KeyWithdrawn
+            } else {
+                GivenUpCause::Refused
+            },
         });
-        self.give_up(delivery, Given { opened: None, verdict }).await
+        self.give_up(lease, Given { opened: None, verdict }).await
     }
 
     pub(super) async fn release(
         &self,
-        delivery: Delivery,
-        opened: &Opened,
+        lease: Lease,
+        task_id: String,
         reason: &'static str,
         after: Duration,
     ) -> TaskEvent {
-        let task_id = opened.envelope.id.clone();
-        match delivery.settle(Verdict::Release { after }).await {
+        match lease.settle(Verdict::Release { after }).await {
             Ok(()) => TaskEvent::Released { task_id, reason },
             Err(error) => TaskEvent::Unsettled { task_id, error },
         }
     }
 
-    /// Hands back a task that no claim mark could be left for: it must not be first in line at
-    /// once, or the worker would spin on it.
-    pub(super) async fn unmarked(
-        &self,
-        delivery: Delivery,
-        opened: &Opened,
-        error: Error,
-    ) -> TaskEvent {
-        let reason = "no claim mark could be left";
-        let _released = self.release(delivery, opened, reason, PARKED).await;
-        TaskEvent::Unsettled { task_id: opened.envelope.id.clone(), error }
+    /// Hands back a task whose claim marks cannot be read or written: it must not be first in line
+    /// at once, or the worker would spin on it.
+    pub(super) async fn unmarked(&self, lease: Lease, task_id: String, error: Error) -> TaskEvent {
+        // Best effort: else the lease runs out.
+        let _released = lease.settle(Verdict::Release { after: PARKED }).await;
+        TaskEvent::Unsettled { task_id, error }
     }
 
     /// Stores the dead letter, and only when that is confirmed removes the original. When it
     /// cannot be stored the original rests and comes again; nothing is counted.
-    async fn give_up(&self, delivery: Delivery, given: Given<'_>) -> TaskEvent {
+    async fn give_up(&self, lease: Lease, given: Given<'_>) -> TaskEvent {
         let task_id = match given.opened {
             Some(opened) => opened.envelope.id.clone(),
-            None => delivery.frame.id.to_string(),
+            None => lease.delivery.frame.id.to_string(),
         };
-        if let Err(error) = self.store_dead_letter(&delivery, &given).await {
+        // Nobody else is to have the task meanwhile, who might run it again.
+        let stored = lease.beside(self.store_dead_letter(&lease.delivery, &given)).await;
+        if let Err(error) = stored {
             tracing::error!(task = %task_id, %error, "dead letter not stored; the task is kept");
-            self.keep(delivery, &task_id, given.verdict).await;
+            self.keep(lease, given.verdict).await;
             return TaskEvent::Unsettled { task_id, error };
         }
-        let GivenUp { attempts, reason, .. } = given.verdict;
-        match delivery.settle(Verdict::Reject { reason: reason.clone() }).await {
+        let (claimed, mark) = (Claimed::of(&lease.delivery), self.mark(&lease.delivery));
+        let reason = cut_reason(&given.verdict.reason);
+        match lease.settle(Verdict::Reject { reason: reason.clone() }).await {
             Ok(()) => {
                 // Counted here and not when it was stored: a letter may be stored by a worker that
                 // then dies, and confirmed by another.
                 self.endpoint.metrics().dead_lettered();
-                let _cleared = self.endpoint.clear_claim(&task_id).await;
-                TaskEvent::DeadLettered { task_id, attempts, reason }
+                self.endpoint.metrics().ended(given.verdict.cause.outcome());
+                let _cleared = self.endpoint.clear_claim(&claimed, ExpectRevision::Any).await;
+                TaskEvent::DeadLettered { task_id, attempts: given.verdict.attempts, reason }
             }
-            Err(error) => TaskEvent::Unsettled { task_id, error },
+            Err(error) => {
+                self.mark_given_up(&claimed, mark, given.verdict).await;
+                TaskEvent::Unsettled { task_id, error }
+            }
         }
     }
 
     /// Puts a given-up task back, with the verdict in its claim mark: so its next delivery is no
     /// new attempt, and the dead letter will tell the true reason.
-    async fn keep(&self, delivery: Delivery, task_id: &str, verdict: GivenUp) {
-        let tries = delivery.attempt.saturating_sub(verdict.attempts);
+    async fn keep(&self, lease: Lease, verdict: GivenUp) {
+        let tries = lease.delivery.attempt.saturating_sub(verdict.attempts);
         let after = put_back_delay(tries, self.random());
+        let (claimed, mark) = (Claimed::of(&lease.delivery), self.mark(&lease.delivery));
+        lease.beside(self.mark_given_up(&claimed, mark, verdict)).await;
+        // Best effort: without it the lease runs out.
+        let _put_back = lease.settle(Verdict::Retry { after }).await;
+    }
+
+    /// Leaves word that the task is given up, so that the next delivery does not run it again.
+    async fn mark_given_up(&self, claimed: &Claimed, mark: ClaimMark, verdict: GivenUp) {
         let given_up = Some(GivenUp { reason: cut_reason(&verdict.reason), ..verdict });
-        let mark = ClaimMark { given_up, ..self.mark(delivery.attempt) };
-        // Best effort, both: without the mark the letter says less, and without the verdict the
-        // lease runs out.
-        let _marked = self.endpoint.mark_claim(task_id, &mark).await;
-        let _put_back = delivery.settle(Verdict::Retry { after }).await;
+        // Best effort: without it the letter says less, or the task may run once more.
+        let _marked = self.endpoint.mark_claim(claimed, &ClaimMark { given_up, ..mark }).await;
     }
 
     async fn store_dead_letter(&self, delivery: &Delivery, given: &Given<'_>) -> Result<()> {
@@ -233,7 +268,7 @@ impl Worker {
                 None => frame.id.to_string(),
             },
             subject: frame.subject.to_string(),
-            stream: delivery.stream.to_string(),
+            stream: delivery.stream().to_string(),
             seq: delivery.seq.0,
             attempts: given.verdict.attempts,
             failure_reason: cut_reason(&given.verdict.reason),
@@ -246,7 +281,7 @@ impl Worker {
         let mut draft =
             Draft::new(subject, DeadLetterEvent::EVENT_TYPE, Bytes::from(event.to_json()?))
                 .content_type("application/json")
-                .id(DeadLetterEvent::frame_id(&delivery.stream, delivery));
+                .id(DeadLetterEvent::frame_id(delivery.stream(), delivery));
         if let Some(opened) = given.opened {
             draft = draft.cause(opened.hash).trace(opened.envelope.trace.clone());
         }

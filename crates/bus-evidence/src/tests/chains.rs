@@ -1,6 +1,6 @@
 //! Removed, moved, repeated and added entries, with and without new checkpoints.
 
-use bus_envelope::{ChainHead, MessageEnvelope, wire::json};
+use bus_envelope::{ChainHead, EventHash, MessageEnvelope, wire::json};
 use bus_subjects::Subject;
 
 use super::support::{
@@ -144,15 +144,115 @@ fn a_later_process_life_may_continue_a_chain_of_tasks() {
 }
 
 #[test]
-fn two_process_lives_that_continue_one_chain_are_a_fork() {
+fn an_old_life_that_goes_on_beside_the_new_one_is_no_fork() {
     let world = World::new();
     let mut story = world.story(3);
     story.tasks.push(next_life(&world, &story.tasks[2]));
     let old = draft("vak.work.w1.coder.task", "vak.task").id("task-late");
     let late = incarnation_next(&world.boss, old, &story.tasks[..3]);
     story.tasks.push(late);
+    let report = judge(&world, &story.files(&world.boss)).unwrap();
+    assert_eq!((report.counts.tasks, report.chains), (5, 4));
+}
+
+#[test]
+fn a_twin_within_one_life_is_a_fork_although_another_life_goes_on_from_there() {
+    let world = World::new();
+    let mut story = world.story(3);
+    story.tasks.push(next_life(&world, &story.tasks[1]));
+    let mut twin = story.tasks[2].clone();
+    twin.id = "twin".to_owned();
+    story.tasks.push(sign(&world.boss, twin));
     let files = story.files(&world.boss);
     assert_eq!(found(&world, &files), (FindingKind::ChainFork, "tasks.jsonl".into(), Some(5)));
+}
+
+#[test]
+fn a_life_that_says_it_is_continued_needs_no_earlier_one_in_the_log() {
+    let world = World::new();
+    let mut story = world.story(3);
+    story.tasks.push(marked_life(&world, 7));
+    assert_eq!(judge(&world, &story.files(&world.boss)).unwrap().counts.tasks, 4);
+}
+
+#[test]
+fn a_life_that_does_not_say_so_has_a_gap_before_it() {
+    let world = World::new();
+    let mut story = world.story(3);
+    let mut first = marked_life(&world, 7);
+    first.extensions.clear();
+    story.tasks.push(sign(&world.boss, first));
+    let files = story.files(&world.boss);
+    assert_eq!(found(&world, &files), (FindingKind::ChainGap, "tasks.jsonl".into(), Some(4)));
+}
+
+#[test]
+fn a_life_that_goes_on_from_a_task_without_saying_so_has_a_gap_before_it() {
+    let world = World::new();
+    let mut story = world.story(3);
+    let mut first = next_life(&world, &story.tasks[2]);
+    first.extensions.clear();
+    story.tasks.push(sign(&world.boss, first));
+    let files = story.files(&world.boss);
+    assert_eq!(found(&world, &files), (FindingKind::ChainGap, "tasks.jsonl".into(), Some(4)));
+}
+
+/// The tasks of two lives, of which the second goes on from the last of the first, after `change`.
+fn two_lives(change: impl FnOnce(&World, &mut Vec<MessageEnvelope>)) -> (FindingKind, Option<u64>) {
+    let world = World::new();
+    let mut story = world.story(3);
+    story.tasks.push(next_life(&world, &story.tasks[2]));
+    change(&world, &mut story.tasks);
+    let (kind, file, line) = found(&world, &story.files(&world.boss));
+    assert_eq!(file, "tasks.jsonl");
+    (kind, line)
+}
+
+#[test]
+fn a_dropped_last_task_of_a_life_is_a_gap_where_a_later_life_names_it() {
+    let finding = two_lives(|_, tasks| drop(tasks.remove(2)));
+    assert_eq!(finding, (FindingKind::ChainGap, Some(3)));
+}
+
+#[test]
+fn a_life_that_stands_before_the_one_it_goes_on_from_is_another_order() {
+    let finding = two_lives(|_, tasks| tasks.rotate_right(1));
+    assert_eq!(finding, (FindingKind::ChainReordered, Some(1)));
+}
+
+#[test]
+fn another_task_in_the_place_that_a_later_life_names_breaks_the_chain() {
+    let finding = two_lives(|world, tasks| {
+        let mut other = tasks[2].clone();
+        other.id = "another".to_owned();
+        tasks[2] = sign(&world.boss, other);
+    });
+    assert_eq!(finding, (FindingKind::ChainBroken, Some(4)));
+}
+
+#[test]
+fn a_task_of_another_life_than_the_one_that_is_named_breaks_the_chain() {
+    let finding = two_lives(|world, tasks| {
+        let life = "019b7f1e-0000-7000-8000-000000000009".to_owned();
+        let mut next = tasks.remove(3);
+        next.extensions.insert(MessageEnvelope::CONTINUES.to_owned(), life);
+        tasks.push(sign(&world.boss, next));
+    });
+    assert_eq!(finding, (FindingKind::ChainBroken, Some(4)));
+}
+
+#[test]
+fn a_receipt_continues_nothing_by_its_own_word() {
+    let world = World::new();
+    let mut story = world.story(3);
+    let life = "019b7f1e-0000-7000-8000-000000000009".to_owned();
+    let mut receipt = story.receipts.remove(0);
+    story.receipts.clear();
+    receipt.lineage.seq_num = 7;
+    receipt.extensions.insert(MessageEnvelope::CONTINUES.to_owned(), life);
+    story.receipts.push(sign(&world.ann, receipt));
+    let files = story.files(&world.boss);
+    assert_eq!(found(&world, &files), (FindingKind::ChainGap, FILE.into(), Some(1)));
 }
 
 #[test]
@@ -172,7 +272,20 @@ fn a_receipt_of_another_session_does_not_belong_here() {
 /// The next task after `task`, by the process life of the orchestrator that follows.
 fn next_life(world: &World, task: &MessageEnvelope) -> MessageEnvelope {
     let draft = draft("vak.work.w1.coder.task", "vak.task").id("task-next");
+    let earlier = task.lineage.incarnation.to_string();
+    let draft = draft.extension(MessageEnvelope::CONTINUES, earlier).unwrap();
     let mut next = stamp(&world.boss, draft, ChainHead::of(task));
     next.lineage.incarnation = "019b7f1e-0000-7000-8000-000000000002".parse().unwrap();
     sign(&world.boss, next)
+}
+
+/// The first task of another life, which continues one that is not here.
+fn marked_life(world: &World, seq: u64) -> MessageEnvelope {
+    let life = "019b7f1e-0000-7000-8000-000000000009";
+    let draft = draft("vak.work.w1.coder.task", "vak.task").id("task-other");
+    let draft = draft.extension(MessageEnvelope::CONTINUES, life).unwrap();
+    let before = EventHash::of(b"a task of another session");
+    let mut first = stamp(&world.boss, draft, ChainHead { seq: seq - 1, hash: before });
+    first.lineage.incarnation = "019b7f1e-0000-7000-8000-000000000003".parse().unwrap();
+    sign(&world.boss, first)
 }

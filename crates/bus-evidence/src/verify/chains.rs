@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use bus_envelope::{ChainHead, ChainScope, EventHash, MessageEnvelope};
-use bus_subjects::{AgentId, Subject};
 
 use crate::verify::{Finding, FindingKind};
 
@@ -19,38 +18,31 @@ pub(super) struct Chains {
 struct Chain {
     head: ChainHead,
     begun: bool,
-    /// The line of the entry in which a later process life of the agent took the chain over.
-    taken_over: Option<u64>,
-    /// The agent and subject of a chain that a later process life may continue.
-    owner: Option<(AgentId, Subject)>,
 }
 
 /// What the walk needs of an entry.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Link {
     chain: usize,
     seq: u64,
     prev: EventHash,
     leaf: EventHash,
+    /// The chain of an earlier process life that it says it continues, as the first of its own.
+    earlier: Option<ChainScope>,
 }
 
 impl Chains {
     /// Adds the next entry of the log.
     pub(super) fn add(&mut self, scope: ChainScope, envelope: &MessageEnvelope, leaf: EventHash) {
+        let earlier = envelope.continues().and_then(|life| scope.of_life(life));
         let chains = &mut self.chains;
         let chain = *self.scopes.entry(scope).or_insert_with_key(|scope| {
-            let owner = match scope {
-                ChainScope::Incarnation { agent, subject, .. } => {
-                    Some((agent.clone(), subject.clone()))
-                }
-                ChainScope::Subject { .. } => None,
-            };
-            let head = ChainHead::genesis(scope);
-            chains.push(Chain { head, begun: false, taken_over: None, owner });
+            chains.push(Chain { head: ChainHead::genesis(scope), begun: false });
             chains.len() - 1
         });
         let lineage = &envelope.lineage;
-        self.links.push(Link { chain, seq: lineage.seq_num, prev: lineage.prev_event_hash, leaf });
+        let (seq, prev) = (lineage.seq_num, lineage.prev_event_hash);
+        self.links.push(Link { chain, seq, prev, leaf, earlier });
     }
 
     /// How many chains there are; those that another one continues count on their own.
@@ -61,25 +53,31 @@ impl Chains {
     /// Walks every chain from its first event to its last.
     pub(super) fn check(&mut self, file: &str) -> Result<(), Finding> {
         let later = self.lines_by_place();
-        let mut seen: HashMap<EventHash, (u64, usize)> = HashMap::new();
-        let mut followed: HashMap<EventHash, u64> = HashMap::new();
+        let mut seen: HashMap<EventHash, Seen> = HashMap::new();
+        let mut followed: HashMap<(usize, EventHash), u64> = HashMap::new();
         for (link, line) in self.links.iter().zip(1_u64..) {
             let fault = |kind, detail: String| Err(Finding::new(file, kind, detail).at(line));
-            if let Some((first, _)) = seen.get(&link.leaf) {
-                return fault(
-                    FindingKind::ChainDuplicate,
-                    format!("it is the entry of line {first}"),
-                );
+            if let Some(first) = seen.get(&link.leaf) {
+                let detail = format!("it is the entry of line {}", first.line);
+                return fault(FindingKind::ChainDuplicate, detail);
             }
-            if let Some(other) = followed.get(&link.prev) {
+            // Lives that continue one event branch; within a chain nothing does.
+            if let Some(other) = followed.get(&(link.chain, link.prev)) {
                 let detail = format!("it names the same predecessor as line {other}");
                 return fault(FindingKind::ChainFork, detail);
             }
-            if let Err((kind, detail)) = follow(&mut self.chains, link, line, &seen, &later) {
+            let followed_up = if is_taken_up(&self.chains, link) {
+                let earlier = link.earlier.as_ref().and_then(|scope| self.scopes.get(scope));
+                take_up(earlier.copied(), link, line, &seen, &later)
+            } else {
+                follow(&self.chains, link, &later)
+            };
+            if let Err((kind, detail)) = followed_up {
                 return fault(kind, detail);
             }
-            seen.insert(link.leaf, (line, link.chain));
-            followed.insert(link.prev, line);
+            advance(&mut self.chains, link);
+            seen.insert(link.leaf, Seen { line, chain: link.chain, seq: link.seq });
+            followed.insert((link.chain, link.prev), line);
         }
         Ok(())
     }
@@ -92,34 +90,62 @@ impl Chains {
 
 type Fault = (FindingKind, String);
 
-/// Moves the chain of `link` on, or says why it does not follow.
-fn follow(
-    chains: &mut [Chain],
+/// An entry that was walked.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    line: u64,
+    chain: usize,
+    seq: u64,
+}
+
+/// Whether `link` is the first of its process life here and says that it continues an earlier one.
+fn is_taken_up(chains: &[Chain], link: &Link) -> bool {
+    let is_first = |chain: &Chain| !chain.begun && !chain.head.hash.ct_eq(&link.prev);
+    link.earlier.is_some() && chains.get(link.chain).is_some_and(is_first)
+}
+
+/// Says why `link` does not go on from the life that it names. `earlier` is the chain of that life;
+/// of one that is not in this log nothing can be said.
+fn take_up(
+    earlier: Option<usize>,
     link: &Link,
     line: u64,
-    seen: &HashMap<EventHash, (u64, usize)>,
+    seen: &HashMap<EventHash, Seen>,
     later: &HashMap<(usize, u64), u64>,
 ) -> Result<(), Fault> {
+    let before = link.seq.saturating_sub(1);
+    let named = seen.get(&link.prev);
+    match (earlier, named) {
+        (None, None) => return Ok(()),
+        (Some(earlier), Some(named)) if (named.chain, named.seq) == (earlier, before) => {
+            return Ok(());
+        }
+        _ => {}
+    }
+    Err(match earlier.map(|earlier| later.get(&(earlier, before))) {
+        Some(Some(other)) if *other > line => {
+            let detail =
+                format!("number {before}, which it continues, comes later, in line {other}");
+            (FindingKind::ChainReordered, detail)
+        }
+        Some(None) => {
+            let detail = format!("number {before} of the process life it continues is missing");
+            (FindingKind::ChainGap, detail)
+        }
+        Some(Some(_)) | None => {
+            let detail = format!("number {before} of the process life it continues is another one");
+            (FindingKind::ChainBroken, detail)
+        }
+    })
+}
+
+/// Says why `link` does not follow what stands before it in its chain.
+fn follow(chains: &[Chain], link: &Link, later: &HashMap<(usize, u64), u64>) -> Result<(), Fault> {
     let fault = |kind, detail: String| Err((kind, detail));
     let Some(chain) = chains.get(link.chain) else { return Ok(()) };
-    if let Some(other) = chain.taken_over {
-        let detail = format!("line {other} continues the chain already");
-        return fault(FindingKind::ChainFork, detail);
-    }
-    let (head, begun) = (chain.head, chain.begun);
-    if !begun
-        && chain.owner.is_some()
-        && !head.hash.ct_eq(&link.prev)
-        && let Some(former) = former_life(chains, link, seen)
-        && let Some(chain) = chains.get_mut(former)
-    {
-        chain.taken_over = Some(line);
-        advance(chains, link);
-        return Ok(());
-    }
+    let head = chain.head;
     let next = head.next_seq();
     if link.seq == next && head.hash.ct_eq(&link.prev) {
-        advance(chains, link);
         return Ok(());
     }
     if link.seq > next {
@@ -144,21 +170,6 @@ fn follow(
     }
     let detail = format!("number {} does not name what stands here as its predecessor", link.seq);
     fault(FindingKind::ChainBroken, detail)
-}
-
-/// The chain of an earlier process life whose last event `link` names as its predecessor.
-fn former_life(
-    chains: &[Chain],
-    link: &Link,
-    seen: &HashMap<EventHash, (u64, usize)>,
-) -> Option<usize> {
-    let (_, former) = *seen.get(&link.prev)?;
-    let (chain, own) = (chains.get(former)?, chains.get(link.chain)?);
-    let fits = chain.owner == own.owner
-        && chain.taken_over.is_none()
-        && chain.head.hash.ct_eq(&link.prev)
-        && chain.head.next_seq() == link.seq;
-    fits.then_some(former)
 }
 
 fn advance(chains: &mut [Chain], link: &Link) {

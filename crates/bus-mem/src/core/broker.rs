@@ -1,16 +1,26 @@
 //! The durable plane as one state: streams by name and subject, their consumers and leases.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use bus_core::{
-    ConsumerSpec, Durability, Error, ErrorKind, Expect, Frame, Lag, Receipt, Result, Seq, Stored,
-    StreamSpec, Verdict,
+    Durability, Error, ErrorKind, Expect, Frame, Lag, Receipt, Result, Seq, StreamSpec,
 };
 use bus_envelope::Timestamp;
 use bus_subjects::{Filter, StreamName, Subject, SubjectTable};
+use foldhash::fast::RandomState;
 
-use super::stream::Stream;
+use super::{
+    consumer::Consumer,
+    log::Message,
+    routes::{Route, Routes},
+    stream::{Appended, Stream},
+};
 use crate::Limits;
+
+mod consumers;
 
 /// Every stream of one bus. It does nothing by itself: each call brings the time along.
 ///
@@ -22,9 +32,12 @@ pub struct Broker {
     durability: Durability,
     streams: Vec<Stream>,
     names: HashMap<StreamName, usize>,
-    routes: SubjectTable<usize>,
+    /// Indices of streams by their filters.
+    table: SubjectTable<usize>,
+    routes: Routes,
     latest: Timestamp,
-    consumers: usize,
+    /// How many consumers were ever made.
+    consumers: u64,
 }
 
 /// Names a stream for as long as the broker lives.
@@ -35,27 +48,43 @@ pub struct StreamKey(usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConsumerKey {
     stream: StreamKey,
-    consumer: usize,
-    number: usize,
+    index: usize,
+    number: u64,
 }
 
 impl ConsumerKey {
     /// The consumer's number among all of the broker: 0, 1, 2 … in the order of their creation.
     #[must_use]
-    pub const fn number(self) -> usize {
+    pub const fn number(self) -> u64 {
         self.number
+    }
+
+    /// Two small indices that no other consumer has while this one is there.
+    pub(crate) const fn place(self) -> (usize, usize) {
+        (self.stream.0, self.index)
     }
 }
 
 /// A message under a lease.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The message.
-    pub message: Arc<Stored>,
+    pub message: Message,
     /// What settles or extends exactly this lease.
     pub token: u64,
     /// Which attempt this is, the first being 1.
     pub attempt: u32,
+}
+
+/// A consumer that was removed. What is left of it takes time to drop that is linear in the
+/// messages it had.
+#[derive(Debug)]
+#[must_use = "dropping it may take long"]
+pub struct Removed {
+    /// What named it.
+    pub key: ConsumerKey,
+    #[expect(dead_code, reason = "it is here to be dropped by whoever has the time")]
+    rest: Box<Consumer>,
 }
 
 impl Broker {
@@ -67,7 +96,8 @@ impl Broker {
             durability,
             streams: Vec::new(),
             names: HashMap::new(),
-            routes: SubjectTable::new(),
+            table: SubjectTable::new(),
+            routes: Routes::default(),
             latest: Timestamp::from_unix_ns(i128::MIN),
             consumers: 0,
         }
@@ -98,8 +128,9 @@ impl Broker {
         let index = self.streams.len();
         self.names.insert(spec.name.clone(), index);
         for filter in &spec.filters {
-            self.routes.insert(filter.clone(), index);
+            self.table.insert(filter.clone(), index);
         }
+        self.routes.clear();
         self.streams.push(Stream::new(spec));
         Ok(())
     }
@@ -112,120 +143,104 @@ impl Broker {
     /// `Full` at a bound of the stream.
     pub fn append(
         &mut self,
-        frame: Frame,
+        frame: impl Into<Arc<Frame>>,
         expect: Expect,
         now: Timestamp,
         mut ready: impl FnMut(ConsumerKey),
     ) -> Result<Receipt> {
-        let now = self.at_least(now);
-        let stream = self.stream_of(&frame.subject, "append")?;
-        let Some(state) = self.streams.get_mut(stream.0) else {
+        let (frame, now) = (frame.into(), self.at_least(now));
+        let Self { routes, streams, table, .. } = self;
+        let route = routes.get(&frame.subject, || find_route(table, streams, &frame.subject));
+        let Some((route, stream)) =
+            route.and_then(|route| Some((route, streams.get_mut(route.stream)?)))
+        else {
             return Err(unkept(&frame.subject, "append"));
         };
-        let appended = state.append(frame, expect, now, |consumer, number| {
-            ready(ConsumerKey { stream, consumer, number });
+        let key = StreamKey(route.stream);
+        let appended = stream.append(frame, expect, now, &route.consumers, |index, number| {
+            ready(ConsumerKey { stream: key, index, number });
         })?;
         Ok(Receipt {
-            stream: state.spec().name.clone(),
+            stream: stream.spec().name.clone(),
             seq: appended.seq,
             duplicate: appended.duplicate,
             durability: self.durability,
         })
     }
 
+    /// Stores `frames` in their order, all or none, and calls `ready` as [`Broker::append`] does.
+    /// A batch whose ids were all stored within the window before stores nothing.
+    ///
+    /// # Errors
+    /// `Invalid` for an empty or too long batch, one of several streams, or one that holds an id
+    /// twice; `Conflict` when a part of it was stored before; `NotFound` and `Full` about the
+    /// first frame that cannot be stored.
+    pub fn append_all(
+        &mut self,
+        frames: Vec<Arc<Frame>>,
+        now: Timestamp,
+        mut ready: impl FnMut(ConsumerKey),
+    ) -> Result<Vec<Receipt>> {
+        let now = self.at_least(now);
+        let key = self.check_batch(&frames)?;
+        let Self { routes, streams, table, durability, .. } = self;
+        let known = match streams.get_mut(key.0) {
+            Some(stream) => stream.check_batch(&frames, now)?,
+            None => Vec::new(),
+        };
+        let mut receipts = Vec::with_capacity(frames.len());
+        for (frame, known) in frames.into_iter().zip(known) {
+            let route = routes.get(&frame.subject, || find_route(table, streams, &frame.subject));
+            let readers = route.map_or(&[][..], |route| &route.consumers);
+            let Some(stream) = streams.get_mut(key.0) else { break };
+            let appended = match known {
+                Ok(seq) => Appended { seq, duplicate: true },
+                Err(digest) => stream.store(frame, digest, now, readers, |index, number| {
+                    ready(ConsumerKey { stream: key, index, number });
+                }),
+            };
+            receipts.push(Receipt {
+                stream: stream.spec().name.clone(),
+                seq: appended.seq,
+                duplicate: appended.duplicate,
+                durability: *durability,
+            });
+        }
+        Ok(receipts)
+    }
+
     /// The last message stored under `subject`.
     ///
     /// # Errors
     /// `NotFound` when no stream keeps the subject.
-    pub fn last(&self, subject: &Subject) -> Result<Option<Arc<Stored>>> {
-        let stream = self.stream_of(subject, "last")?;
-        Ok(self.streams.get(stream.0).and_then(|stream| stream.last(subject)))
+    pub fn last(&self, subject: &Subject) -> Result<Option<Message>> {
+        let stream = find_stream(&self.table, subject).ok_or_else(|| unkept(subject, "last"))?;
+        Ok(self.streams.get(stream).and_then(|stream| stream.last(subject)))
     }
 
     /// The message at position `seq` of the stream `name`.
     ///
     /// # Errors
     /// `NotFound` when there is no such stream.
-    pub fn read_one(&self, name: &StreamName, seq: Seq) -> Result<Option<Arc<Stored>>> {
+    pub fn read_one(&self, name: &StreamName, seq: Seq) -> Result<Option<Message>> {
         let stream = self.find(name, "read")?;
-        Ok(self.streams.get(stream.0).and_then(|stream| stream.read_one(seq)))
+        Ok(self.streams.get(stream.0).and_then(|stream| stream.log().message(seq.0)))
     }
 
-    /// Joins a consumer, creating it when it does not exist yet. A new one starts with the oldest
-    /// message that is stored.
+    /// Takes the message at `seq` out, whoever holds a lease on it, and says whether there was
+    /// one. Calls `ready` with every consumer that may have another one to hand out now.
     ///
     /// # Errors
-    /// `NotFound` (no such stream), `Conflict` (it exists otherwise, or overlaps another one on a
-    /// work queue), `Invalid` (no lease, or a filter beside the stream's), `Full` at the limit.
-    pub fn consume(&mut self, spec: ConsumerSpec) -> Result<ConsumerKey> {
-        let stream = self.find(&spec.stream, "consume")?;
-        let consumers_max = self.limits.consumers_per_stream_max;
-        let Some(state) = self.streams.get_mut(stream.0) else {
-            return Err(unknown(&spec.stream, "consume"));
-        };
-        let (consumer, number) = state.consume(spec, consumers_max, self.consumers)?;
-        self.consumers = self.consumers.max(number + 1);
-        Ok(ConsumerKey { stream, consumer, number })
-    }
-
-    /// Leases the next message of `key`, or `None` when none is ready.
-    pub fn claim(&mut self, key: ConsumerKey, now: Timestamp) -> Option<Claim> {
-        let now = self.at_least(now);
-        let (granted, message) = self.streams.get_mut(key.stream.0)?.claim(key.consumer, now)?;
-        Some(Claim { message, token: granted.token, attempt: granted.attempt })
-    }
-
-    /// Ends the lease `token` of `key`.
-    ///
-    /// # Errors
-    /// `LeaseLost` when it ran out or was settled before.
-    pub fn settle(
+    /// `NotFound` (no such stream), `Denied` when the stream is append-only.
+    pub fn discard(
         &mut self,
-        key: ConsumerKey,
-        token: u64,
-        verdict: &Verdict,
-        now: Timestamp,
-    ) -> Result<()> {
-        let now = self.at_least(now);
-        self.streams
-            .get_mut(key.stream.0)
-            .and_then(|stream| stream.settle(key.consumer, token, verdict, now))
-            .ok_or_else(|| lease_lost("settle"))
-    }
-
-    /// Starts the lease `token` of `key` anew and returns how long it lasts.
-    ///
-    /// # Errors
-    /// `LeaseLost` when it ran out or was settled before.
-    pub fn extend(&mut self, key: ConsumerKey, token: u64, now: Timestamp) -> Result<Duration> {
-        let now = self.at_least(now);
-        self.streams
-            .get_mut(key.stream.0)
-            .and_then(|stream| stream.consumer_mut(key.consumer)?.extend(token, now))
-            .ok_or_else(|| lease_lost("extend"))
-    }
-
-    /// Takes back the leases of `key` that ran out and wakes the retries that rested until `now`.
-    pub fn tick(&mut self, key: ConsumerKey, now: Timestamp) {
-        let now = self.at_least(now);
-        if let Some(stream) = self.streams.get_mut(key.stream.0)
-            && let Some(consumer) = stream.consumer_mut(key.consumer)
-        {
-            consumer.tick(now);
-        }
-    }
-
-    /// How many messages of `key` could be claimed at the time of the last call for it.
-    #[must_use]
-    pub fn ready(&self, key: ConsumerKey) -> usize {
-        let stream = self.streams.get(key.stream.0);
-        stream.and_then(|stream| stream.consumer(key.consumer)).map_or(0, |c| c.ready())
-    }
-
-    /// The next time at which a message of `key` becomes ready by itself; may be early, never late.
-    #[must_use]
-    pub fn next_deadline(&self, key: ConsumerKey) -> Option<Timestamp> {
-        self.streams.get(key.stream.0)?.consumer(key.consumer)?.next_deadline()
+        name: &StreamName,
+        seq: Seq,
+        mut ready: impl FnMut(ConsumerKey),
+    ) -> Result<bool> {
+        let key = self.find(name, "discard")?;
+        let Some(stream) = self.streams.get_mut(key.0) else { return Ok(false) };
+        stream.discard(seq, |index, number| ready(ConsumerKey { stream: key, index, number }))
     }
 
     /// The stream `name` and the position of its newest message.
@@ -238,19 +253,17 @@ impl Broker {
         Ok((key, Seq(last)))
     }
 
-    /// Copies up to `count_max` messages from `from` to `until`, both included, into `into`.
+    /// Reads the messages under `filter` from `from` to `until`, both included, looking at
+    /// `looks_max` messages at most, and returns where to go on: `None` at the end.
     pub fn read(
         &self,
         key: StreamKey,
+        filter: &Filter,
         (from, until): (Seq, Seq),
-        count_max: usize,
-        into: &mut impl Extend<Arc<Stored>>,
-    ) {
-        if let Some(stream) = self.streams.get(key.0) {
-            let messages = stream.log().iter_from(from.0);
-            let messages = messages.take_while(|message| message.seq <= until);
-            into.extend(messages.take(count_max).cloned());
-        }
+        looks_max: usize,
+        into: &mut impl Extend<Message>,
+    ) -> Option<Seq> {
+        self.streams.get(key.0)?.read(filter, (from, until), looks_max, into)
     }
 
     /// How much work waits in the stream `name`.
@@ -265,6 +278,32 @@ impl Broker {
         let now = self.at_least(now);
         let key = self.find(name, "lag")?;
         Ok(self.streams.get_mut(key.0).map(|stream| stream.lag(now)).unwrap_or_default())
+    }
+
+    /// The one stream of a batch that is not empty, not too long and holds no id twice.
+    fn check_batch(&self, frames: &[Arc<Frame>]) -> Result<StreamKey> {
+        let invalid = |why: String| Error::new(ErrorKind::Invalid, "append all", why);
+        let Some(first) = frames.first() else {
+            return Err(invalid("a batch holds at least one frame".to_owned()));
+        };
+        if frames.len() > Frame::BATCH_MAX {
+            let (count, max) = (frames.len(), Frame::BATCH_MAX);
+            return Err(invalid(format!("a batch of {count} frames: at most {max} are allowed")));
+        }
+        let mut ids = HashSet::with_capacity_and_hasher(frames.len(), RandomState::default());
+        let mut stream = None;
+        for frame in frames {
+            let found = find_stream(&self.table, &frame.subject);
+            let found = found.ok_or_else(|| unkept(&frame.subject, "append all"))?;
+            if *stream.get_or_insert(found) != found {
+                let why = format!("another stream than that of {} keeps it", first.subject);
+                return Err(invalid(why).at(&frame.subject));
+            }
+            if !ids.insert(&frame.id) {
+                return Err(invalid("an id is twice in the batch".to_owned()).at(&frame.subject));
+            }
+        }
+        stream.map(StreamKey).ok_or_else(|| unkept(&first.subject, "append all"))
     }
 
     fn check_filters(&self, spec: &StreamSpec) -> Result<()> {
@@ -295,13 +334,6 @@ impl Broker {
         self.names.get(name).copied().map(StreamKey).ok_or_else(|| unknown(name, op))
     }
 
-    /// The stream that keeps `subject`: at most one, because streams do not overlap.
-    fn stream_of(&self, subject: &Subject, op: &'static str) -> Result<StreamKey> {
-        let mut found = None;
-        self.routes.for_each_match(subject, |&index| found = Some(StreamKey(index)));
-        found.ok_or_else(|| unkept(subject, op))
-    }
-
     fn at_least(&mut self, now: Timestamp) -> Timestamp {
         self.latest = self.latest.max(now);
         self.latest
@@ -314,14 +346,22 @@ fn is_reserved(filter: &Filter) -> bool {
     first.starts_with('$') || matches!(first, "_INBOX" | "*" | ">")
 }
 
+/// The stream that keeps `subject`: at most one, because streams do not overlap.
+fn find_stream(table: &SubjectTable<usize>, subject: &Subject) -> Option<usize> {
+    let mut found = None;
+    table.for_each_match(subject, |&index| found = Some(index));
+    found
+}
+
+fn find_route(table: &SubjectTable<usize>, streams: &[Stream], subject: &Subject) -> Option<Route> {
+    let stream = find_stream(table, subject)?;
+    Some(Route { stream, consumers: streams.get(stream)?.readers(subject) })
+}
+
 fn unkept(subject: &Subject, op: &'static str) -> Error {
     Error::new(ErrorKind::NotFound, op, "no stream keeps this subject").at(subject)
 }
 
 fn unknown(name: &StreamName, op: &'static str) -> Error {
     Error::new(ErrorKind::NotFound, op, "there is no such stream").at(name)
-}
-
-fn lease_lost(op: &'static str) -> Error {
-    Error::new(ErrorKind::LeaseLost, op, "the lease is over")
 }

@@ -1,11 +1,14 @@
-//! The queue of one live subscription: bounded, and exact about what it dropped.
+//! The queue of a subscription that keeps not every frame: the newest of each subject, or one.
+//!
+//! Subscriptions that want every frame share a [`FeedLog`](super::FeedLog) instead.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap},
+    num::NonZeroUsize,
     sync::Arc,
 };
 
-use bus_core::{Frame, Overflow};
+use bus_core::Frame;
 use bus_subjects::Subject;
 
 /// Frames that wait for one subscriber, and the number of those that no longer do.
@@ -42,24 +45,19 @@ pub enum Popped {
 
 #[derive(Debug)]
 enum Waiting {
-    Oldest { frames: VecDeque<Arc<Frame>>, capacity: usize },
     Latest { frames: BTreeMap<u64, Arc<Frame>>, places: HashMap<Subject, u64>, subjects: usize },
     First { frame: Option<Arc<Frame>>, open: bool },
 }
 
 impl FeedQueue {
-    /// An empty queue; nothing is allocated before the first frame.
+    /// An empty queue that keeps the newest frame of each subject, and of `subjects` at most;
+    /// nothing is allocated before the first frame.
     #[must_use]
-    pub fn new(overflow: Overflow) -> Self {
-        Self::with(match overflow {
-            Overflow::DropOldest { capacity } => {
-                Waiting::Oldest { frames: VecDeque::new(), capacity: capacity.get() }
-            }
-            Overflow::Latest { subjects } => Waiting::Latest {
-                frames: BTreeMap::new(),
-                places: HashMap::new(),
-                subjects: subjects.get(),
-            },
+    pub fn latest(subjects: NonZeroUsize) -> Self {
+        Self::with(Waiting::Latest {
+            frames: BTreeMap::new(),
+            places: HashMap::new(),
+            subjects: subjects.get(),
         })
     }
 
@@ -69,23 +67,16 @@ impl FeedQueue {
         Self::with(Waiting::First { frame: None, open: true })
     }
 
-    /// Takes `frame` in; what has to go for it is counted.
-    pub fn push(&mut self, frame: Arc<Frame>) {
+    /// Takes `frame` in and gives back the one that has to go for it, which is counted.
+    pub fn push(&mut self, frame: Arc<Frame>) -> Option<Arc<Frame>> {
         self.counts.offered += 1;
         // Frames are numbered as they are offered: the smallest number is the oldest frame.
         let number = self.counts.offered;
         match &mut self.waiting {
-            Waiting::Oldest { frames, capacity } => {
-                if frames.len() >= *capacity {
-                    frames.pop_front();
-                    self.counts.dropped += 1;
-                    self.missed += 1;
-                }
-                frames.push_back(frame);
-            }
             Waiting::Latest { frames, places, subjects } => {
+                let mut gone = None;
                 if let Some(place) = places.get_mut(&frame.subject) {
-                    frames.remove(place);
+                    gone = frames.remove(place);
                     *place = number;
                     self.counts.superseded += 1;
                 } else {
@@ -95,16 +86,19 @@ impl FeedQueue {
                         places.remove(&oldest.subject);
                         self.counts.dropped += 1;
                         self.missed += 1;
+                        gone = Some(oldest);
                     }
                     places.insert(frame.subject.clone(), number);
                 }
                 frames.insert(number, frame);
+                gone
             }
             Waiting::First { frame: first, open } => {
                 if std::mem::take(open) {
-                    *first = Some(frame);
+                    first.replace(frame)
                 } else {
                     self.counts.dropped += 1;
+                    Some(frame)
                 }
             }
         }
@@ -116,7 +110,6 @@ impl FeedQueue {
             return Some(Popped::Gap(std::mem::take(&mut self.missed)));
         }
         let frame = match &mut self.waiting {
-            Waiting::Oldest { frames, .. } => frames.pop_front(),
             Waiting::Latest { frames, places, .. } => {
                 let oldest = frames.pop_first().map(|(_, frame)| frame);
                 if let Some(frame) = &oldest {
@@ -130,11 +123,22 @@ impl FeedQueue {
         Some(Popped::Frame(frame))
     }
 
+    /// Takes out everything that waits, uncounted, because nobody will.
+    #[must_use]
+    pub fn take_all(&mut self) -> Vec<Arc<Frame>> {
+        match &mut self.waiting {
+            Waiting::Latest { frames, places, .. } => {
+                places.clear();
+                std::mem::take(frames).into_values().collect()
+            }
+            Waiting::First { frame, .. } => frame.take().into_iter().collect(),
+        }
+    }
+
     /// How many frames wait.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.waiting {
-            Waiting::Oldest { frames, .. } => frames.len(),
             Waiting::Latest { frames, .. } => frames.len(),
             Waiting::First { frame, .. } => usize::from(frame.is_some()),
         }

@@ -3,22 +3,54 @@
 //! Messages lie in chunks, and a chunk goes when its last message goes. So one message that is
 //! never settled holds one chunk and not everything that came after it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use bus_core::Stored;
+use bus_core::{Frame, Seq, Stored};
+use bus_envelope::Timestamp;
+
+use super::{index::SubjectPlace, window::Window};
 
 /// An append-only log whose messages can be taken out one by one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Log {
-    chunks: BTreeMap<u64, Chunk>,
+    /// Chunks that are full, by number.
+    full: Window<Chunk>,
+    /// The chunk that is being filled; it stays, even when it is empty for the moment.
+    filling: Chunk,
     last: u64,
     len: u64,
 }
 
+/// A message as it is kept; its position is its place.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) frame: Arc<Frame>,
+    pub(crate) time: Timestamp,
+    /// Where its subject stands in the stream's index.
+    pub(crate) subject: SubjectPlace,
+}
+
+/// A stored message, shared with the stream that keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The frame.
+    pub frame: Arc<Frame>,
+    /// Its position.
+    pub seq: Seq,
+    /// When it was stored.
+    pub time: Timestamp,
+}
+
 #[derive(Debug, Default)]
 struct Chunk {
-    slots: Vec<Option<Arc<Stored>>>,
+    slots: Vec<Option<Slot>>,
     live: usize,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { full: Window::starting_at(0), filling: Chunk::default(), last: 0, len: 0 }
+    }
 }
 
 impl Log {
@@ -32,56 +64,99 @@ impl Log {
         self.len
     }
 
-    /// Stores `message` after all others; its position must be `last() + 1`.
-    pub(crate) fn push(&mut self, message: Arc<Stored>) {
-        let at = self.last;
-        debug_assert_eq!(message.seq.0, at + 1, "positions are contiguous");
-        let chunk = self.chunks.entry(at / CHUNK).or_default();
-        debug_assert_eq!(chunk.slots.len() as u64, at % CHUNK, "chunks fill without holes");
-        chunk.slots.push(Some(message));
+    /// Stores a frame after all others and returns its position.
+    pub(crate) fn push(
+        &mut self,
+        frame: Arc<Frame>,
+        time: Timestamp,
+        subject: SubjectPlace,
+    ) -> u64 {
+        let chunk = &mut self.filling;
+        if chunk.slots.is_empty() && self.last > 0 {
+            // Not the first one, so that it is likely to be filled.
+            chunk.slots.reserve_exact(CHUNK as usize);
+        }
+        debug_assert_eq!(chunk.slots.len() as u64, self.last % CHUNK, "chunks have no holes");
+        chunk.slots.push(Some(Slot { frame, time, subject }));
         chunk.live += 1;
         self.last += 1;
         self.len += 1;
+        if self.last.is_multiple_of(CHUNK) {
+            let chunk = std::mem::take(chunk);
+            if chunk.live > 0 {
+                self.full.push(chunk);
+            } else {
+                self.full.skip();
+            }
+        }
+        self.last
     }
 
-    /// The message at `seq`, when it is still stored.
-    pub(crate) fn get(&self, seq: u64) -> Option<&Arc<Stored>> {
+    /// What lies at `seq`, when it is still stored.
+    #[inline]
+    pub(crate) fn get(&self, seq: u64) -> Option<&Slot> {
         let at = seq.checked_sub(1)?;
-        let chunk = self.chunks.get(&(at / CHUNK))?;
+        let chunk = self.chunk(at / CHUNK)?;
         chunk.slots.get((at % CHUNK) as usize)?.as_ref()
     }
 
-    /// Takes out the message at `seq`.
-    pub(crate) fn remove(&mut self, seq: u64) -> Option<Arc<Stored>> {
+    /// The message at `seq`, when it is still stored.
+    #[inline]
+    pub(crate) fn message(&self, seq: u64) -> Option<Message> {
+        self.get(seq).map(|slot| slot.message(seq))
+    }
+
+    /// Takes out what lies at `seq`.
+    #[inline]
+    pub(crate) fn remove(&mut self, seq: u64) -> Option<Slot> {
         let at = seq.checked_sub(1)?;
-        let key = at / CHUNK;
-        let chunk = self.chunks.get_mut(&key)?;
-        let message = chunk.slots.get_mut((at % CHUNK) as usize)?.take()?;
+        let number = at / CHUNK;
+        let is_filling = number == self.last / CHUNK;
+        let chunk = if is_filling { &mut self.filling } else { self.full.get_mut(number)? };
+        let slot = chunk.slots.get_mut((at % CHUNK) as usize)?.take()?;
         chunk.live -= 1;
         self.len -= 1;
-        // The chunk that is being filled stays, even when it is empty for the moment.
-        if chunk.live == 0 && key != self.last / CHUNK {
-            self.chunks.remove(&key);
+        if chunk.live == 0 && !is_filling {
+            self.full.take(number);
         }
-        Some(message)
+        Some(slot)
     }
 
     /// The oldest stored message.
-    pub(crate) fn first(&self) -> Option<&Arc<Stored>> {
-        self.chunks.values().flat_map(|chunk| chunk.slots.iter().flatten()).next()
+    pub(crate) fn first(&self) -> Option<&Slot> {
+        self.iter_from(0).next().map(|(_, slot)| slot)
     }
 
-    /// The stored messages from position `seq` on, in order.
-    pub(crate) fn iter_from(&self, seq: u64) -> impl Iterator<Item = &Arc<Stored>> {
+    /// The stored messages from position `seq` on, in order, each with its position.
+    pub(crate) fn iter_from(&self, seq: u64) -> impl Iterator<Item = (u64, &Slot)> {
         let at = seq.saturating_sub(1);
-        let skip = (at % CHUNK) as usize;
-        let key = at / CHUNK;
-        self.chunks.range(key..).flat_map(move |(&k, chunk)| {
-            let skip = if k == key { skip } else { 0 };
-            chunk.slots.iter().skip(skip).flatten()
+        let (number, filling) = (at / CHUNK, self.last / CHUNK);
+        let filling = (filling >= number).then_some((filling, &self.filling));
+        self.full.from(number).chain(filling).flat_map(move |(n, chunk)| {
+            let skip = if n == number { (at % CHUNK) as usize } else { 0 };
+            let numbered = (n * CHUNK + 1..).zip(&chunk.slots).skip(skip);
+            numbered.filter_map(|(seq, slot)| Some((seq, slot.as_ref()?)))
         })
+    }
+
+    #[inline]
+    fn chunk(&self, number: u64) -> Option<&Chunk> {
+        if number == self.last / CHUNK { Some(&self.filling) } else { self.full.get(number) }
+    }
+}
+
+impl Slot {
+    pub(crate) fn message(&self, seq: u64) -> Message {
+        Message { frame: Arc::clone(&self.frame), seq: Seq(seq), time: self.time }
+    }
+}
+
+impl From<Message> for Stored {
+    fn from(message: Message) -> Self {
+        let Message { frame, seq, time } = message;
+        Self { frame: Arc::unwrap_or_clone(frame), seq, time }
     }
 }
 
 /// Messages in a chunk.
-const CHUNK: u64 = 64;
+const CHUNK: u64 = 256;

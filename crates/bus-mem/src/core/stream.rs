@@ -1,20 +1,27 @@
 //! One stream: its log, its bounds, its memory for ids, and its consumers.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use bus_core::{
-    ConsumerSpec, Error, ErrorKind, Expect, Frame, Lag, Result, Retention, Seq, Stored, StreamSpec,
+    ConsumerState, Error, ErrorKind, Expect, Frame, Lag, Result, Retention, Seq, StreamSpec,
     Verdict,
 };
 use bus_envelope::Timestamp;
-use bus_subjects::{ConsumerName, Subject, SubjectTable};
+use bus_subjects::{ConsumerName, Filter, Subject, SubjectTable, TableKey};
+use foldhash::fast::RandomState;
 
 use super::{
-    consumer::{Consumer, Granted, Settled},
-    dedupe::Dedupe,
-    index::SubjectIndex,
-    log::Log,
+    broker::Claim,
+    consumer::{Consumer, Settled},
+    dedupe::{Dedupe, Digest},
+    index::{SubjectIndex, literal},
+    log::{Log, Message},
 };
+
+mod members;
 
 /// The state of one declared stream.
 #[derive(Debug)]
@@ -23,9 +30,18 @@ pub(crate) struct Stream {
     log: Log,
     subjects: SubjectIndex,
     dedupe: Dedupe,
-    consumers: Vec<Consumer>,
-    names: HashMap<ConsumerName, usize>,
+    /// By index; the places of removed ones are used again.
+    consumers: Vec<Option<Member>>,
+    free: Vec<usize>,
+    names: BTreeMap<ConsumerName, usize>,
     routes: SubjectTable<usize>,
+}
+
+/// A consumer and its entry in the table of filters.
+#[derive(Debug)]
+struct Member {
+    consumer: Consumer,
+    route: TableKey,
 }
 
 /// Where an append ended up, and whether it stored anything.
@@ -44,7 +60,8 @@ impl Stream {
             subjects: SubjectIndex::default(),
             dedupe,
             consumers: Vec::new(),
-            names: HashMap::new(),
+            free: Vec::new(),
+            names: BTreeMap::new(),
             routes: SubjectTable::new(),
         }
     }
@@ -53,180 +70,229 @@ impl Stream {
         &self.spec
     }
 
-    /// Stores `frame`, and calls `ready` with the index and the number of every consumer that has
-    /// one more message now.
+    /// Stores `frame`, and calls `ready` with the index and the number of each of `readers` that
+    /// is there: it has one more message now.
     ///
     /// A known id is answered before the expectation is looked at: whoever repeats an append whose
     /// answer was lost must learn that it is stored, although the subject's last has moved on.
     pub(crate) fn append(
         &mut self,
-        frame: Frame,
+        frame: Arc<Frame>,
         expect: Expect,
         now: Timestamp,
-        mut ready: impl FnMut(usize, usize),
+        readers: &[usize],
+        ready: impl FnMut(usize, u64),
     ) -> Result<Appended> {
-        if let Some(seq) = self.dedupe.find(&frame.id, now) {
-            return Ok(Appended { seq: Seq(seq), duplicate: true });
-        }
-        self.check(&frame.subject, expect)?;
-        let seq = self.log.last() + 1;
-        self.dedupe.remember(&frame.id, seq, now);
-        self.subjects.push(&frame.subject, seq);
-        let consumers = &mut self.consumers;
-        self.routes.for_each_match(&frame.subject, |&index| {
-            if let Some(consumer) = consumers.get_mut(index) {
-                consumer.push(seq);
-                ready(index, consumer.number());
+        let digest = match self.dedupe.find(&frame.id, now) {
+            Ok(seq) => return Ok(Appended { seq: Seq(seq), duplicate: true }),
+            Err(digest) => digest,
+        };
+        self.check_expected(&frame.subject, expect)?;
+        self.check_room(&frame.subject, 0, 0)?;
+        Ok(self.store(frame, digest, now, readers, ready))
+    }
+
+    /// Where each frame of a batch is stored already, or what to remember its id by: all of them
+    /// are the one or the other. Checks that there is room for what is new.
+    pub(crate) fn check_batch(
+        &mut self,
+        frames: &[Arc<Frame>],
+        now: Timestamp,
+    ) -> Result<Vec<std::result::Result<Seq, Digest>>> {
+        let known: Vec<_> =
+            frames.iter().map(|frame| self.dedupe.find(&frame.id, now).map(Seq)).collect();
+        let mut pairs = frames.iter().zip(&known);
+        if let Some((frame, _)) = pairs.find(|(_, found)| found.is_ok()) {
+            if known.iter().all(std::result::Result::is_ok) {
+                return Ok(known);
             }
-        });
-        self.log.push(Arc::new(Stored { frame, seq: Seq(seq), time: now }));
-        Ok(Appended { seq: Seq(seq), duplicate: false })
+            let why = format!("a part of the batch was stored before, the id {} first", frame.id);
+            return Err(Error::new(ErrorKind::Conflict, "append", why).at(&frame.subject));
+        }
+        let mut added: HashMap<&Subject, u64, RandomState> = HashMap::default();
+        for (added_in_all, frame) in (0..).zip(frames) {
+            let of_subject = added.entry(&frame.subject).or_default();
+            self.check_room(&frame.subject, added_in_all, *of_subject)?;
+            *of_subject += 1;
+        }
+        Ok(known)
+    }
+
+    /// Stores `frame` after all others; it was checked before.
+    pub(crate) fn store(
+        &mut self,
+        frame: Arc<Frame>,
+        digest: Digest,
+        now: Timestamp,
+        readers: &[usize],
+        mut ready: impl FnMut(usize, u64),
+    ) -> Appended {
+        let seq = self.log.last() + 1;
+        self.dedupe.remember(digest, seq, now);
+        let subject = self.subjects.push(&frame.subject, seq);
+        for &index in readers {
+            if let Some(Some(member)) = self.consumers.get_mut(index) {
+                member.consumer.push(seq, frame.placement.as_deref(), now);
+                ready(index, member.consumer.number());
+            }
+        }
+        self.log.push(frame, now, subject);
+        Appended { seq: Seq(seq), duplicate: false }
+    }
+
+    /// The indices of the consumers that read `subject`.
+    pub(crate) fn readers(&self, subject: &Subject) -> Box<[usize]> {
+        self.routes.matches(subject).into_iter().copied().collect()
     }
 
     /// The last message stored under `subject`.
-    pub(crate) fn last(&self, subject: &Subject) -> Option<Arc<Stored>> {
-        self.log.get(self.subjects.last(subject)).cloned()
+    pub(crate) fn last(&self, subject: &Subject) -> Option<Message> {
+        self.log.message(self.subjects.last(subject))
     }
 
-    /// The message at position `seq`.
-    pub(crate) fn read_one(&self, seq: Seq) -> Option<Arc<Stored>> {
-        self.log.get(seq.0).cloned()
-    }
-
-    /// Joins or creates a consumer; returns its index and its number, `number` for a new one. A
-    /// new one gets everything that is stored and matches.
-    pub(crate) fn consume(
-        &mut self,
-        spec: ConsumerSpec,
-        consumers_max: usize,
-        number: usize,
-    ) -> Result<(usize, usize)> {
-        let refuse = |kind, why: String| Err(Error::new(kind, "consume", why).at(&spec.name));
-        if let Some((index, consumer)) = self.consumer_named(&spec.name) {
-            if *consumer.spec() == spec {
-                return Ok((index, consumer.number()));
-            }
-            let why = "the consumer exists with another filter or lease";
-            return refuse(ErrorKind::Conflict, why.to_owned());
+    /// Takes the message at `seq` out, whoever holds it, and calls `ready` with every consumer
+    /// that may have another one now. False when there was none.
+    ///
+    /// # Errors
+    /// `Denied` when the stream is append-only.
+    pub(crate) fn discard(&mut self, seq: Seq, mut ready: impl FnMut(usize, u64)) -> Result<bool> {
+        if self.spec.retention == Retention::AppendOnly {
+            let why = "the stream is append-only: nothing is ever taken out";
+            return Err(Error::new(ErrorKind::Denied, "discard", why).at(&self.spec.name));
         }
-        if spec.lease.is_zero() {
-            return refuse(ErrorKind::Invalid, "a lease must last longer than nothing".to_owned());
-        }
-        if !self.spec.filters.iter().any(|filter| filter.overlaps(&spec.filter)) {
-            let why = format!("the stream keeps no subject of {}", spec.filter);
-            return refuse(ErrorKind::Invalid, why);
-        }
-        if self.spec.retention == Retention::WorkQueue {
-            let other = self.consumers.iter().find(|c| c.spec().filter.overlaps(&spec.filter));
-            if let Some(other) = other {
-                let (name, filter) = (&other.spec().name, &other.spec().filter);
-                let why = format!("the filter overlaps {filter} of the consumer {name}");
-                return refuse(ErrorKind::Conflict, why);
+        let Some(slot) = self.remove(seq.0) else { return Ok(false) };
+        let level = slot.placement.as_ref().map(|placement| placement.priority);
+        for index in self.readers(&slot.subject) {
+            if let Some(Some(member)) = self.consumers.get_mut(index) {
+                member.consumer.discard(seq.0, level.unwrap_or_default());
+                ready(index, member.consumer.number());
             }
         }
-        if self.consumers.len() >= consumers_max {
-            return refuse(ErrorKind::Full, format!("{consumers_max} consumers exist already"));
-        }
-        Ok((self.add_consumer(spec, number), number))
+        Ok(true)
     }
 
     /// Leases the next message of a consumer.
-    pub(crate) fn claim(
-        &mut self,
-        consumer: usize,
-        now: Timestamp,
-    ) -> Option<(Granted, Arc<Stored>)> {
-        let consumer = self.consumers.get_mut(consumer)?;
-        let granted = consumer.claim(now)?;
-        // A consumer holds no position that its stream does not: only its own verdict removes one.
-        let stored = self.log.get(granted.seq).cloned();
-        debug_assert!(stored.is_some(), "a consumer waits for what is not stored");
-        stored.map(|stored| (granted, stored))
+    #[inline]
+    pub(crate) fn claim(&mut self, index: usize, number: u64, now: Timestamp) -> Option<Claim> {
+        let Self { consumers, subjects, log, .. } = self;
+        let member = consumers.get_mut(index)?.as_mut()?;
+        if member.consumer.number() != number {
+            return None;
+        }
+        member.consumer.claim(subjects, log, now)
     }
 
-    /// Ends a lease; `None` when it ran out before.
+    /// Ends a lease; `None` when it ran out before or its consumer was removed.
+    #[inline]
     pub(crate) fn settle(
         &mut self,
-        consumer: usize,
+        (index, number): (usize, u64),
         token: u64,
         verdict: &Verdict,
         now: Timestamp,
     ) -> Option<()> {
-        let settled = self.consumers.get_mut(consumer)?.settle(token, verdict, now)?;
-        if let (Settled::Gone(seq), Retention::WorkQueue) = (settled, self.spec.retention)
-            && let Some(stored) = self.log.remove(seq)
-        {
-            let log = &self.log;
-            self.subjects.remove(&stored.frame.subject, |seq| log.get(seq).is_some());
+        let settled = self.consumer_mut(index, number)?.settle(token, verdict, now)?;
+        if let (Settled::Gone(seq), Retention::WorkQueue) = (settled, self.spec.retention) {
+            self.remove(seq);
         }
         Some(())
-    }
-
-    pub(crate) fn consumer(&self, index: usize) -> Option<&Consumer> {
-        self.consumers.get(index)
-    }
-
-    pub(crate) fn consumer_mut(&mut self, index: usize) -> Option<&mut Consumer> {
-        self.consumers.get_mut(index)
     }
 
     pub(crate) const fn log(&self) -> &Log {
         &self.log
     }
 
+    /// Reads some of what is stored: see `Broker::read`.
+    pub(crate) fn read(
+        &self,
+        filter: &Filter,
+        (from, until): (Seq, Seq),
+        looks_max: usize,
+        into: &mut impl Extend<Message>,
+    ) -> Option<Seq> {
+        let mut next = None;
+        let mut looks = 0;
+        let mut look = |seq: u64| {
+            next = Some(seq).filter(|_| looks == looks_max);
+            looks += 1;
+            next.is_none() && seq <= until.0
+        };
+        match literal(filter) {
+            Some(subject) => {
+                let seqs = self.subjects.from(&subject, from.0).take_while(|&seq| look(seq));
+                into.extend(seqs.filter_map(|seq| self.log.message(seq)));
+            }
+            None => {
+                let slots = self.log.iter_from(from.0).take_while(|&(seq, _)| look(seq));
+                let slots = slots.filter(|(_, slot)| filter.matches(&slot.frame.subject));
+                into.extend(slots.map(|(seq, slot)| slot.message(seq)));
+            }
+        }
+        next.map(Seq)
+    }
+
     /// How much work waits: see `Broker::lag`.
     pub(crate) fn lag(&mut self, now: Timestamp) -> Lag {
-        self.consumers.iter_mut().for_each(|consumer| consumer.tick(now));
-        let in_flight = self.consumers.iter().map(Consumer::in_flight).sum();
+        let Self { consumers, subjects, log, .. } = self;
+        let (mut in_flight, mut to_read) = (0, 0);
+        for member in consumers.iter_mut().flatten() {
+            member.consumer.tick(subjects, log, now);
+            in_flight += member.consumer.in_flight();
+            to_read += member.consumer.pending();
+        }
         let stored = self.log.len();
         let pending = match self.spec.retention {
             Retention::WorkQueue => stored.saturating_sub(in_flight),
-            _ if self.consumers.is_empty() => stored,
-            _ => self.consumers.iter().map(Consumer::pending).sum(),
+            _ if self.names.is_empty() => stored,
+            _ => to_read,
         };
-        let oldest = self.log.first().map(|stored| now.since(stored.time));
+        let oldest = self.log.first().map(|slot| now.since(slot.time));
         Lag { pending, in_flight, oldest }
     }
 
-    fn check(&self, subject: &Subject, expect: Expect) -> Result<()> {
-        let refuse = |kind, why: String| Err(Error::new(kind, "append", why).at(subject));
-        if let Expect::LastOfSubject(Seq(expected)) = expect {
-            let last = self.subjects.last(subject);
-            if last != expected {
-                let why = format!("the last message is {last}: expected {expected}");
-                return refuse(ErrorKind::Conflict, why);
+    /// Every consumer as it is now, by name.
+    pub(crate) fn states(&mut self, now: Timestamp) -> Vec<ConsumerState> {
+        let Self { consumers, subjects, log, names, .. } = self;
+        let mut states = Vec::with_capacity(names.len());
+        for &index in names.values() {
+            if let Some(Some(member)) = consumers.get_mut(index) {
+                states.push(member.consumer.state(subjects, log, now));
             }
         }
+        states
+    }
+
+    #[inline]
+    fn remove(&mut self, seq: u64) -> Option<Arc<Frame>> {
+        let slot = self.log.remove(seq)?;
+        let log = &self.log;
+        let subject = (&slot.frame.subject, slot.subject);
+        self.subjects.remove(subject, seq, |seq| log.get(seq).is_some());
+        Some(slot.frame)
+    }
+
+    fn check_expected(&self, subject: &Subject, expect: Expect) -> Result<()> {
+        let Expect::LastOfSubject(Seq(expected)) = expect else { return Ok(()) };
+        let last = self.subjects.last(subject);
+        if last == expected {
+            return Ok(());
+        }
+        let why = format!("the last message is {last}: expected {expected}");
+        Err(Error::new(ErrorKind::Conflict, "append", why).at(subject))
+    }
+
+    /// Refuses one more message of `subject` when `added` come before it, `of_subject` of them
+    /// under the same subject.
+    fn check_room(&self, subject: &Subject, added: u64, of_subject: u64) -> Result<()> {
+        let refuse = |why: String| Err(Error::new(ErrorKind::Full, "append", why).at(subject));
         let (name, max) = (&self.spec.name, self.spec.messages_max);
-        if self.log.len() >= max.get() {
-            return refuse(ErrorKind::Full, format!("the stream {name} holds {max} messages"));
+        if self.log.len() + added >= max.get() {
+            return refuse(format!("the stream {name} holds {max} messages at most"));
         }
         let max = self.spec.messages_per_subject_max;
-        if self.subjects.count(subject) >= max.get() {
-            let why = format!("the stream {name} holds {max} messages of this subject");
-            return refuse(ErrorKind::Full, why);
+        if max < self.spec.messages_max && self.subjects.count(subject) + of_subject >= max.get() {
+            return refuse(format!("the stream {name} holds {max} messages of a subject at most"));
         }
         Ok(())
-    }
-
-    fn consumer_named(&self, name: &ConsumerName) -> Option<(usize, &Consumer)> {
-        let index = *self.names.get(name)?;
-        Some((index, self.consumers.get(index)?))
-    }
-
-    fn add_consumer(&mut self, spec: ConsumerSpec, number: usize) -> usize {
-        let index = self.consumers.len();
-        let mut consumer = Consumer::new(spec, number);
-        let spec = consumer.spec();
-        self.names.insert(spec.name.clone(), index);
-        self.routes.insert(spec.filter.clone(), index);
-        let filter = spec.filter.clone();
-        for stored in self.log.iter_from(0) {
-            if filter.matches(&stored.frame.subject) {
-                consumer.push(stored.seq.0);
-            }
-        }
-        self.consumers.push(consumer);
-        index
     }
 }

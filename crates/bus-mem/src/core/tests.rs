@@ -1,11 +1,19 @@
 //! The rules of the pure broker, with the time as an argument.
 
+mod backlog;
+mod batch;
+mod blob;
 mod broker;
 mod bucket;
+mod bucket_laws;
+mod bucket_watches;
 mod consumer;
 mod feed;
 mod laws;
 mod log;
+mod operators;
+mod placement;
+mod queue_laws;
 
 use std::{num::NonZeroU64, time::Duration};
 

@@ -1,7 +1,7 @@
 //! The harness of an engine with one fault.
 
 use std::{
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -14,14 +14,14 @@ use bus_envelope::Timestamp;
 use bus_mem::InMemoryBus;
 
 use crate::{
-    engine::{Broken, Memory},
+    engine::{Broken, Memory, promises},
     fault::Fault,
 };
 
 pub(crate) struct BrokenHarness {
     fault: Fault,
     time: Time,
-    broker: OnceLock<Broker>,
+    broker: Mutex<Option<Broker>>,
 }
 
 /// How time passes for the engine.
@@ -42,7 +42,11 @@ struct Broker {
 
 impl BrokenHarness {
     pub(crate) fn with(fault: Fault, time: Time) -> Self {
-        Self { fault, time, broker: OnceLock::new() }
+        Self { fault, time, broker: Mutex::default() }
+    }
+
+    fn broker(&self) -> MutexGuard<'_, Option<Broker>> {
+        self.broker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -52,9 +56,11 @@ impl Harness for BrokenHarness {
     }
 
     fn promises(&self) -> Promises {
-        let too_much = self.fault == Fault::PromisesTooMuch;
-        let durability = if too_much { Durability::Synced } else { Durability::Memory };
-        Promises { engine: "mem", durability, shared: false }
+        let promises = promises(self.fault);
+        match self.fault {
+            Fault::PromisesTooMuch => Promises { durability: Durability::Synced, ..promises },
+            _ => promises,
+        }
     }
 
     fn connect<'a>(&'a self, _who: &'a str) -> BoxFuture<'a, Result<Arc<dyn Engine>>> {
@@ -62,7 +68,8 @@ impl Harness for BrokenHarness {
             let error = Error::new(ErrorKind::Unavailable, "connect", "nobody is there");
             return Box::pin(async { Err(error) });
         }
-        let broker = self.broker.get_or_init(|| {
+        let mut broker = self.broker();
+        let broker = broker.get_or_insert_with(|| {
             let clock: Arc<dyn Clock> = match self.time {
                 Time::Stopped => Arc::new(TokioClock::starting_at(Timestamp::from_unix_ns(0))),
                 Time::Real => Arc::new(SystemClock::new()),
@@ -76,8 +83,15 @@ impl Harness for BrokenHarness {
     }
 
     fn restart(&self) -> BoxFuture<'_, Result<()>> {
-        let error = Error::new(ErrorKind::Unsupported, "restart", "memory outlives no process");
-        Box::pin(async { Err(error) })
+        let restarted = match self.fault {
+            Fault::ForgetsNothing => Ok(()),
+            Fault::ForgetsEverything => {
+                *self.broker() = None;
+                Ok(())
+            }
+            _ => Err(Error::new(ErrorKind::Unsupported, "restart", "memory outlives no process")),
+        };
+        Box::pin(async { restarted })
     }
 
     fn virtual_time(&self) -> bool {

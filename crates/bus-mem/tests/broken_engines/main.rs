@@ -5,6 +5,9 @@
 mod engine;
 mod fault;
 mod harness;
+mod model;
+mod queue_faults;
+mod state_faults;
 mod streams;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -23,6 +26,21 @@ fn an_engine_without_a_fault_fails_nothing() {
 }
 
 #[test]
+fn an_engine_that_forgets_nothing_keeps_everything_over_a_restart() {
+    let cases = case_names().filter(|case| case.starts_with("a_restart_")).count();
+    let suite = Suite::new(|| BrokenHarness::with(Fault::ForgetsNothing, Time::Stopped));
+    let reports = suite.outcomes(|case| case.starts_with("a_restart_"));
+    let passed: Vec<_> = reports.iter().map(|report| &report.outcome).collect();
+    assert_eq!(passed, vec![&CaseOutcome::Passed; cases], "{reports:?}");
+}
+
+#[test]
+fn an_engine_that_forgets_everything_is_found_by_every_restart() {
+    let cases: Vec<_> = case_names().filter(|case| case.starts_with("a_restart_")).collect();
+    fails(Fault::ForgetsEverything, &cases);
+}
+
+#[test]
 fn races_on_several_threads_in_real_time_have_one_winner() {
     let races = |case: &str| case.starts_with("racing_") || case.ends_with("_never_fork_a_chain");
     assert_eq!(failures_under(Time::Real, Fault::None, races), BTreeMap::new());
@@ -31,7 +49,7 @@ fn races_on_several_threads_in_real_time_have_one_winner() {
 #[test]
 fn every_case_fails_on_some_broken_engine() {
     let mut never_failed: Vec<_> = case_names().collect();
-    for fault in WRONG_ANSWERS {
+    for &fault in WRONG_ANSWERS {
         let failed = failures(fault, |case| never_failed.contains(&case));
         never_failed.retain(|case| !failed.contains_key(case));
     }

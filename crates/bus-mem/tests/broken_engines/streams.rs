@@ -2,14 +2,16 @@
 
 use std::{
     pin::{Pin, pin},
-    task::{Context, Poll, ready},
+    sync::Arc,
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
 use bus_core::{
-    BoxFuture, Deliveries, Delivery, ErrorKind, FeedItem, Replay, Result, Settle, Stored,
-    Subscription, Verdict,
+    Answer, BoxFuture, Deliveries, Delivery, Error, ErrorKind, FeedItem, Replay, Result, Settle,
+    Stored, Subscription, Verdict, settle_each,
 };
+use bus_subjects::StreamName;
 use futures_core::Stream;
 use tokio::sync::Mutex;
 
@@ -17,18 +19,27 @@ use crate::fault::Fault;
 
 /// The engine's side of a delivery, with the fault.
 struct BrokenSettle {
+    stream: StreamName,
     delivery: Mutex<Option<Delivery>>,
     fault: Fault,
 }
 
 impl BrokenSettle {
     fn wrap(delivery: Delivery, fault: Fault) -> Delivery {
-        let (frame, seq, time) = (delivery.frame.clone(), delivery.seq, delivery.stored);
-        let (stream, message) = (delivery.stream.clone(), Stored { frame, seq, time });
+        let (stream, frame) = (delivery.stream().clone(), delivery.frame.clone());
+        let place = (delivery.seq, delivery.stored);
         let attempt = if fault == Fault::CountsNoAttempts { 1 } else { delivery.attempt };
-        let lease = delivery.lease;
-        let settle = Self { delivery: Mutex::new(Some(delivery)), fault };
-        Delivery::new(stream, message, attempt, lease, Box::new(settle))
+        let run = (attempt, delivery.lease);
+        let settle = Self { stream, delivery: Mutex::new(Some(delivery)), fault };
+        Delivery::new(frame, place, run, (Arc::new(settle), 0))
+    }
+
+    /// A second delivery of the same message, whose verdicts go nowhere.
+    fn copy(delivery: &Delivery, fault: Fault) -> Delivery {
+        let (stream, frame) = (delivery.stream().clone(), delivery.frame.clone());
+        let (place, run) = ((delivery.seq, delivery.stored), (delivery.attempt, delivery.lease));
+        let settle = Self { stream, delivery: Mutex::new(None), fault };
+        Delivery::new(frame, place, run, (Arc::new(settle), 0))
     }
 
     /// What becomes of the engine's own answer.
@@ -46,8 +57,12 @@ impl BrokenSettle {
 }
 
 impl Settle for BrokenSettle {
-    fn settle(&self, verdict: Verdict) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
+    fn stream(&self) -> &StreamName {
+        &self.stream
+    }
+
+    fn settle(&self, _: u64, verdict: Verdict) -> Answer<'_, ()> {
+        Answer::later(async move {
             let verdict = match (verdict, self.fault) {
                 (Verdict::Release { after }, Fault::CountsReleases) => Verdict::Retry { after },
                 (Verdict::Retry { .. }, Fault::RetriesAtOnce) => {
@@ -63,8 +78,12 @@ impl Settle for BrokenSettle {
         })
     }
 
-    fn extend(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
+    fn settle_all(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Vec<Result<()>>> {
+        Box::pin(settle_each(self, verdicts))
+    }
+
+    fn extend(&self, _: u64) -> Answer<'_, ()> {
+        Answer::later(async move {
             if self.fault == Fault::ExtendsNothing {
                 return Ok(());
             }
@@ -127,6 +146,8 @@ where
 pub(crate) struct Claims {
     pub(crate) deliveries: Deliveries,
     pub(crate) fault: Fault,
+    /// What nobody has asked for yet.
+    pub(crate) ahead: Option<Delivery>,
 }
 
 impl Stream for Claims {
@@ -134,7 +155,24 @@ impl Stream for Claims {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let fault = self.fault;
+        if let Some(ahead) = self.ahead.take() {
+            return Poll::Ready(Some(Ok(ahead)));
+        }
         let next = ready!(pin!(self.deliveries.next()).poll(cx));
+        self.ahead = match (&next, fault) {
+            (Some(Ok(delivery)), Fault::HandsOutTwice) => Some(BrokenSettle::copy(delivery, fault)),
+            (Some(Ok(_)), Fault::ClaimsAhead) => {
+                match pin!(self.deliveries.next()).poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(Some(Ok(delivery))) => Some(BrokenSettle::wrap(delivery, fault)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let is_gone = |error: &Error| error.kind() == ErrorKind::NotFound;
+        if fault == Fault::KeepsMembersWaiting && matches!(&next, Some(Err(e)) if is_gone(e)) {
+            return Poll::Pending;
+        }
         Poll::Ready(next.map(|item| item.map(|delivery| BrokenSettle::wrap(delivery, fault))))
     }
 }

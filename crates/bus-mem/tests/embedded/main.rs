@@ -27,10 +27,16 @@ use bus_mem::InMemoryBus;
 use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
 use tokio::task::coop::unconstrained;
 
+mod blobs;
+mod buckets;
 mod claiming;
 mod faults;
 mod lifetime;
 mod live;
+mod live_edges;
+mod many;
+mod operators;
+mod strangers;
 mod timekeeping;
 
 const LEASE: Duration = Duration::from_secs(30);

@@ -37,6 +37,11 @@ impl<'a> TerminalStream<'a> {
         let subject = Address::Terminal { workspace, session: session_id }.subject();
         Self { job, session, subject, probe: Some(probe), stdout_bytes: 0, stderr_bytes: 0 }
     }
+
+    /// Where the chunks go.
+    pub(super) fn subject(&self) -> &Subject {
+        &self.subject
+    }
 }
 
 impl OutputSink for TerminalStream<'_> {

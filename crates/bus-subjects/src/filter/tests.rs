@@ -2,7 +2,7 @@
 //!
 //! `c` stands in no filter, so it plays every level that no filter names.
 
-use crate::{Filter, Subject, SubjectError};
+use crate::{BucketKey, Filter, Subject, SubjectError};
 
 #[test]
 fn matches_agrees_with_the_definition_of_the_wildcards() {
@@ -11,6 +11,16 @@ fn matches_agrees_with_the_definition_of_the_wildcards() {
             let levels: Vec<_> = subject.levels().collect();
             let pattern: Vec<_> = filter.as_str().split('.').collect();
             assert_eq!(filter.matches(&subject), defined(&pattern, &levels), "{filter} {subject}");
+        }
+    }
+}
+
+#[test]
+fn a_key_belongs_to_a_filter_as_the_subject_of_its_text_does() {
+    for filter in small_filters() {
+        for subject in small_subjects() {
+            let key = BucketKey::parse(subject.as_str()).unwrap();
+            assert_eq!(filter.matches_key(&key), filter.matches(&subject), "{filter} {key}");
         }
     }
 }

@@ -74,6 +74,26 @@ fn a_scope_without_session_and_role_stands_for_any() {
     assert!(policy.can_subscribe(&AddressKind::Task.filter(Some(&scope.workspace))));
 }
 
+#[test]
+fn only_operators_and_keepers_discard_dead_letters() {
+    let discard = Filter::parse("$JS.API.STREAM.MSG.DELETE.VAK_DLQ").unwrap();
+    for role in Role::ALL {
+        let may = AclPolicy::for_role(role, &scope()).can_publish_filter(&discard);
+        assert_eq!(may, matches!(role, Role::Operator | Role::Keeper), "{role}");
+    }
+}
+
+#[test]
+fn nobody_discards_evidence() {
+    for stream in ["VAK_RECEIPTS", "VAK_APPROVALS", "VAK_WORK_w1", "VAK_INBOX_w1"] {
+        let discard = Filter::parse(&format!("$JS.API.STREAM.MSG.DELETE.{stream}")).unwrap();
+        for role in Role::ALL {
+            let policy = AclPolicy::for_role(role, &scope());
+            assert!(!policy.can_publish_filter(&discard), "{role}: {stream}");
+        }
+    }
+}
+
 fn scope() -> AclScope {
     AclScope {
         workspace: "w1".parse().unwrap(),
@@ -114,6 +134,8 @@ allow publish vak.agent.w1.*.inbox
 allow publish vak.dlq.w1.*.failed
 allow publish vak.conditions.w1.*.*
 allow publish vak.call.w1.*.*
+allow publish vak.approvals.w1.*.request
+allow publish $JS.API.STREAM.MSG.DELETE.VAK_DLQ
 allow subscribe vak.agent.w1.a1.inbox
 allow subscribe vak.events.w1.>
 allow subscribe vak.receipts.w1.*.completed
@@ -131,6 +153,7 @@ allow subscribe _INBOX.a1.>
 allow publish vak.dlq.w1.*.failed
 allow publish vak.conditions.w1.*.*
 allow publish $KV.VAK_CLAIMS_w1.*
+allow publish $JS.API.STREAM.MSG.DELETE.VAK_DLQ
 allow subscribe vak.work.w1.*.task
 allow subscribe vak.conditions.w1.*.*
 allow subscribe $KV.VAK_CLAIMS_w1.*

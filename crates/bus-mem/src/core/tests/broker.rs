@@ -5,7 +5,7 @@ use std::time::Duration;
 use bus_core::{ErrorKind, Expect, Result, Retention, Seq, StreamSpec, Verdict};
 
 use super::{
-    append, at, bounded, claim, consumer, empty, frame, queue, spec, stream, subject, with,
+    append, at, bounded, claim, consumer, empty, filter, frame, queue, spec, stream, subject, with,
 };
 
 fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
@@ -135,7 +135,8 @@ fn a_rejected_task_is_gone_from_a_queue_and_stays_in_a_kept_stream() {
         broker.settle(key, token, &reject, at(0)).unwrap();
         let mut stored = Vec::new();
         let (stream, until) = broker.head(&stream("S")).unwrap();
-        broker.read(stream, (Seq(0), until), 10, &mut stored);
+        let next = broker.read(stream, &filter("a"), (Seq(0), until), 10, &mut stored);
+        assert_eq!(next, None);
         assert_eq!(stored.len(), left, "{retention:?}");
         assert_eq!(claim(&mut broker, key, 60_000), None, "{retention:?}");
     }

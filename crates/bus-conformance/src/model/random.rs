@@ -1,0 +1,29 @@
+//! Numbers that only look random: the same ones for the same seed on every machine.
+
+/// A generator of the `SplitMix64` kind: small, and good enough to choose operations.
+#[derive(Debug, Clone)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 to `bound`, without it.
+    pub(super) const fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// True once in `times`.
+    pub(super) const fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+}

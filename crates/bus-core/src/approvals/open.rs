@@ -1,0 +1,207 @@
+//! The open set of approvals: a pure fold over the records of their stream.
+
+use std::collections::{HashMap, HashSet};
+
+use bus_envelope::{EventHash, Timestamp, TraceContext};
+use bus_subjects::{Address, AgentId, SessionId};
+
+use super::{ApprovalRequest, ApprovalVerdict};
+use crate::{Opened, Seq};
+
+/// The requests without a verdict, from the records applied so far.
+///
+/// A request leaves it when its first verdict is applied; both records stay where they are stored.
+/// It keeps what is open and the hashes of what was, so its size is bounded by that of the stream.
+#[derive(Debug, Clone, Default)]
+pub struct OpenApprovals {
+    open: HashMap<EventHash, OpenApproval>,
+    /// So that a request that is stored a second time is not open again.
+    closed: HashSet<EventHash>,
+    watched: Option<EventHash>,
+    resolved: Option<ResolvedApproval>,
+    passed_over: u64,
+}
+
+/// A request that waits for its verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenApproval {
+    /// Where its record is stored.
+    pub seq: Seq,
+    /// The session it was asked in.
+    pub session: SessionId,
+    /// The id of its envelope.
+    pub id: String,
+    /// Its leaf hash: what names it, and the cause of its verdict.
+    pub hash: EventHash,
+    /// Who asked.
+    pub asker: AgentId,
+    /// When, by the asker's clock.
+    pub asked: Timestamp,
+    /// What for.
+    pub request: ApprovalRequest,
+    /// The trace it belongs to.
+    pub trace: TraceContext,
+}
+
+/// A request with its verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedApproval {
+    /// The request.
+    pub approval: OpenApproval,
+    /// The verdict.
+    pub verdict: ApprovalVerdict,
+    /// Who gave it.
+    pub by: AgentId,
+    /// The leaf hash of its record.
+    pub hash: EventHash,
+}
+
+/// What a record did to the open set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Applied {
+    /// One more request is open.
+    Asked,
+    /// A request got its verdict and is open no more.
+    Resolved,
+    /// Nothing: it is of another kind, cannot be read, answers nothing that is open, or comes from
+    /// somebody who may not answer.
+    Ignored,
+}
+
+impl OpenApproval {
+    /// The id under which the verdict on the request with the leaf hash `request` is stored: one
+    /// for all who resolve, so that a second one is not stored.
+    #[must_use]
+    pub fn verdict_id(request: &EventHash) -> String {
+        format!("{request}.verdict")
+    }
+}
+
+impl ResolvedApproval {
+    /// The id under which the stored verdict with the leaf hash `verdict` is sent to who asked.
+    #[must_use]
+    pub fn notice_id(verdict: &EventHash) -> String {
+        format!("{verdict}.notice")
+    }
+}
+
+impl OpenApprovals {
+    /// The open set, and whatever becomes of the request with the hash `request`.
+    #[must_use]
+    pub fn watching(request: EventHash) -> Self {
+        Self { watched: Some(request), ..Self::default() }
+    }
+
+    /// Applies the record stored at `seq`, checked and opened; `may_resolve` says whether its
+    /// signer may answer requests. Records are applied in the order in which they are stored.
+    pub fn apply(&mut self, seq: Seq, record: &Opened, may_resolve: bool) -> Applied {
+        let envelope = &record.envelope;
+        let Ok(Address::Approval { session, .. }) = Address::parse(&envelope.subject) else {
+            return Applied::Ignored;
+        };
+        match envelope.event_type.as_str() {
+            ApprovalRequest::EVENT_TYPE => self.ask(seq, session, record),
+            ApprovalVerdict::EVENT_TYPE if may_resolve => self.resolve(&session, record),
+            _ => Applied::Ignored,
+        }
+    }
+
+    /// The open requests in the order in which they were stored.
+    #[must_use]
+    pub fn list(&self) -> Vec<&OpenApproval> {
+        let mut open: Vec<&OpenApproval> = self.open.values().collect();
+        open.sort_by_key(|approval| approval.seq);
+        open
+    }
+
+    /// The open request with this hash.
+    #[must_use]
+    pub fn get(&self, request: &EventHash) -> Option<&OpenApproval> {
+        self.open.get(request)
+    }
+
+    /// How many requests are open.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether none is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// How many stored records could not be opened, so that nothing is known of them.
+    #[must_use]
+    pub const fn passed_over(&self) -> u64 {
+        self.passed_over
+    }
+
+    /// The watched request, when it was applied, open or not.
+    pub(super) fn watched(&self) -> Option<&OpenApproval> {
+        let open = self.watched.as_ref().and_then(|request| self.open.get(request));
+        open.or(self.resolved.as_ref().map(|resolved| &resolved.approval))
+    }
+
+    /// The verdict on the watched request.
+    pub(super) const fn resolved(&self) -> Option<&ResolvedApproval> {
+        self.resolved.as_ref()
+    }
+
+    /// Notes a record that cannot be opened.
+    pub(super) const fn pass_over(&mut self) {
+        self.passed_over = self.passed_over.saturating_add(1);
+    }
+
+    fn ask(&mut self, seq: Seq, session: SessionId, record: &Opened) -> Applied {
+        let Ok(request) = ApprovalRequest::from_json(&record.payload) else {
+            return Applied::Ignored;
+        };
+        if self.open.contains_key(&record.hash) || self.closed.contains(&record.hash) {
+            return Applied::Ignored;
+        }
+        let envelope = &record.envelope;
+        let approval = OpenApproval {
+            seq,
+            session,
+            id: envelope.id.clone(),
+            hash: record.hash,
+            asker: envelope.lineage.agent.clone(),
+            asked: envelope.time,
+            request,
+            trace: envelope.trace.clone(),
+        };
+        self.open.insert(record.hash, approval);
+        Applied::Asked
+    }
+
+    fn resolve(&mut self, session: &SessionId, record: &Opened) -> Applied {
+        let (Some(cause), Ok(verdict)) =
+            (record.envelope.lineage.cause, ApprovalVerdict::from_json(&record.payload))
+        else {
+            return Applied::Ignored;
+        };
+        let by = &record.envelope.lineage.agent;
+        let answers = |asked: &OpenApproval| {
+            asked.session == *session
+                && asked.asker != *by
+                && asked.id == verdict.request_id()
+                && asked.request.choices().iter().any(|choice| choice == verdict.choice())
+        };
+        if !self.open.get(&cause).is_some_and(answers) {
+            return Applied::Ignored;
+        }
+        self.closed.insert(cause);
+        if let Some(approval) = self.open.remove(&cause)
+            && self.watched == Some(cause)
+        {
+            let (by, hash) = (by.clone(), record.hash);
+            self.resolved = Some(ResolvedApproval { approval, verdict, by, hash });
+        }
+        Applied::Resolved
+    }
+}
+
+#[cfg(test)]
+mod tests;

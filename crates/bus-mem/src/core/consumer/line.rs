@@ -1,0 +1,163 @@
+//! How messages of a consumer move between their places.
+
+use bus_core::{Placement, Priority};
+use bus_envelope::Timestamp;
+
+use super::{Arrival, Consumer, Lease, Log, Message, Place, Rank, Settled, SubjectIndex, Waiting};
+
+impl Consumer {
+    /// Lets a message wait for its first turn; `ready` is when it became ready if nothing else
+    /// says so.
+    pub(super) fn place(
+        &mut self,
+        seq: u64,
+        placement: &Placement,
+        ready: Timestamp,
+        now: Timestamp,
+    ) {
+        let Placement { not_before, priority: level, key } = placement;
+        let since = not_before.map_or(ready, |not_before| not_before.max(ready));
+        if key.is_none() && since == ready {
+            return self.lanes.push(seq, *level);
+        }
+        let waiting =
+            Waiting { attempt: 1, level: *level, since, handed_back: false, key: key.clone() };
+        if since > now {
+            self.rest_until(seq, waiting, since);
+        } else {
+            self.stand(seq, waiting);
+        }
+    }
+
+    /// Takes in some of what was stored before this consumer came.
+    #[inline]
+    pub(super) fn catch_up(&mut self, index: &SubjectIndex, log: &Log, now: Timestamp) {
+        let Some(mut backlog) = self.backlog.take() else { return };
+        let filter = self.spec.filter.clone();
+        backlog.advance(&filter, index, log, |seq, placement, stored| match placement {
+            None => self.lanes.push(seq, Priority::NORMAL),
+            Some(placement) => self.place(seq, placement, stored, now),
+        });
+        self.backlog = (backlog.left() > 0).then_some(backlog);
+    }
+
+    /// Takes the first message out of the line, whichever place it stands in.
+    #[inline]
+    pub(super) fn take_first(&mut self, log: &Log) -> Option<(Message, Waiting)> {
+        let fresh = match self.lanes.single() {
+            Some(seq) => seq.map(|seq| (seq, Priority::NORMAL)),
+            None => self.lanes.heads().min_by_key(|&(seq, level)| fresh_rank(log, seq, level)),
+        };
+        let ranked = self.ranked.first_key_value().map(|(&rank, _)| rank);
+        if let Some((seq, level)) = fresh
+            && ranked.is_none_or(|rank| fresh_rank(log, seq, level) < rank)
+        {
+            self.lanes.pop(level);
+            // A consumer holds no position that its stream does not.
+            let message = log.message(seq);
+            debug_assert!(message.is_some(), "a consumer waits for what is not stored");
+            let message = message?;
+            let since = message.time;
+            let run = Waiting { attempt: 1, level, since, handed_back: false, key: None };
+            return Some((message, run));
+        }
+        let (rank, mut run) = self.ranked.pop_first()?;
+        self.places.remove(&rank.seq());
+        run.handed_back = false;
+        let message = log.message(rank.seq());
+        debug_assert!(message.is_some(), "a consumer waits for what is not stored");
+        Some((message?, run))
+    }
+
+    /// A message is ready as far as time goes: it stands in line, or behind another of its key.
+    pub(super) fn stand(&mut self, seq: u64, waiting: Waiting) {
+        if let Some(key) = &waiting.key {
+            match self.keys.arrive(key, seq) {
+                Arrival::InLine => {}
+                Arrival::Behind => return self.stand_behind(seq, waiting),
+                Arrival::InPlaceOf(later) => {
+                    if let Some(Place::Ranked(rank)) = self.places.remove(&later)
+                        && let Some(waiting) = self.ranked.remove(&rank)
+                    {
+                        self.stand_behind(later, waiting);
+                    }
+                }
+            }
+        }
+        let rank = Rank::of(seq, &waiting);
+        self.places.insert(seq, Place::Ranked(rank));
+        self.ranked.insert(rank, waiting);
+    }
+
+    fn stand_behind(&mut self, seq: u64, waiting: Waiting) {
+        if let Some(key) = waiting.key.clone() {
+            self.keys.put_behind(&key, seq, waiting);
+            self.places.insert(seq, Place::Behind(key));
+        }
+    }
+
+    /// A message is gone for good; the next one of its key stands in line.
+    #[inline]
+    pub(super) fn leave(&mut self, seq: u64, gone: &Waiting) {
+        if let Some(key) = &gone.key
+            && let Some((next, waiting)) = self.keys.leave(key, seq)
+        {
+            self.stand(next, waiting);
+        }
+    }
+
+    /// A message is handed out again, but not before `until`.
+    pub(super) fn rest(
+        &mut self,
+        seq: u64,
+        waiting: Waiting,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Settled {
+        self.rest_until(seq, waiting, until);
+        self.wake(now);
+        Settled::Again
+    }
+
+    fn rest_until(&mut self, seq: u64, waiting: Waiting, until: Timestamp) {
+        let waiting = Waiting { since: until, ..waiting };
+        self.places.insert(seq, Place::Delayed(until));
+        self.delayed.insert((until, seq), waiting);
+    }
+
+    /// Takes back leases that ran out, a bounded number at a time.
+    #[inline]
+    pub(super) fn take_back(&mut self, now: Timestamp) {
+        for _ in 0..MOVES_MAX {
+            let Some(Lease { seq, deadline, mut run }) = self.leases.take_ended(now) else {
+                return;
+            };
+            run.attempt = run.attempt.saturating_add(1);
+            run.since = deadline;
+            self.stand(seq, run);
+        }
+    }
+
+    /// Lets messages that rested until `now` stand in line, a bounded number at a time.
+    #[inline]
+    pub(super) fn wake(&mut self, now: Timestamp) {
+        for _ in 0..MOVES_MAX {
+            let Some(rested) = self.delayed.first_entry().filter(|rested| rested.key().0 <= now)
+            else {
+                return;
+            };
+            let ((_, seq), waiting) = rested.remove_entry();
+            self.places.remove(&seq);
+            self.stand(seq, waiting);
+        }
+    }
+}
+
+fn fresh_rank(log: &Log, seq: u64, level: Priority) -> Rank {
+    let stored = log.get(seq).map_or(Timestamp::MAX, |slot| slot.time);
+    Rank::fresh(seq, level, stored)
+}
+
+/// Messages that one call moves because of the time: a million tasks that are due at once must not
+/// stop everybody else.
+pub(super) const MOVES_MAX: usize = 1024;
