@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use bus_core::{
     Bus, Clock, ConsumerSpec, Expect, Frame, FrameId, Retention, StreamSpec, SystemClock, Verdict,
 };
@@ -76,11 +76,11 @@ impl Raw {
                     for count in 0_usize.. {
                         let (token, body, _) = queue.claim().await;
                         std::hint::black_box(body);
-                        if queue.ack(token) {
-                            done.one_more();
-                        }
+                        ensure!(queue.ack(token), "the lease of a raw task is there");
+                        done.one_more();
                         give_way(count).await;
                     }
+                    Ok(())
                 });
             }
             // Consumers wait before the clock starts.
@@ -92,8 +92,9 @@ impl Raw {
                     queue.push(body.clone());
                     give_way(count).await;
                 }
+                Ok(())
             });
-            done.wait().await;
+            done.wait(&mut tasks).await?;
             Ok(nanoseconds_a_task(watch.read()))
         })
     }
@@ -132,12 +133,13 @@ impl Ours {
                 let mut member = self.bus.consume(self.spec.clone()).await?;
                 let done = done.clone();
                 tasks.spawn(async move {
-                    while let Some(Ok(delivery)) = member.next().await {
+                    while let Some(delivery) = member.next().await {
+                        let delivery = delivery?;
                         std::hint::black_box(&delivery.frame.body);
-                        if delivery.settle(Verdict::Ack).await.is_ok() {
-                            done.one_more();
-                        }
+                        delivery.settle(Verdict::Ack).await?;
+                        done.one_more();
                     }
+                    Err(anyhow!("a consumer ended before its tasks"))
                 });
             }
             tokio::task::yield_now().await;
@@ -146,12 +148,11 @@ impl Ours {
             tasks.spawn(async move {
                 while let Some(id) = ids.next() {
                     let frame = Frame::new(subject.clone(), id, body.clone());
-                    if bus.append(frame, Expect::Any).await.is_err() {
-                        return;
-                    }
+                    bus.append(frame, Expect::Any).await?;
                 }
+                Ok(())
             });
-            done.wait().await;
+            done.wait(&mut tasks).await?;
             let preparing = Duration::from_nanos(preparing.load(Ordering::Acquire));
             Ok(nanoseconds_a_task(watch.read().saturating_sub(preparing)))
         })
@@ -226,8 +227,15 @@ impl Done {
         }
     }
 
-    async fn wait(&self) {
-        self.0.1.notified().await;
+    /// Waits for the last task. Whatever `tasks` cannot do, there is no figure without it.
+    async fn wait(&self, tasks: &mut JoinSet<Result<()>>) -> Result<()> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.0.1.notified() => return Ok(()),
+                Some(ended) = tasks.join_next() => ended.context("run a side of the queue")??,
+            }
+        }
     }
 }
 
@@ -278,3 +286,20 @@ const ROUNDS: usize = 15;
 
 /// As many as a stream with the default bounds may hold messages.
 const IDS_MAX: usize = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_that_is_refused_ends_the_round() -> Result<()> {
+        let refused = runtime(1)?.block_on(async {
+            let mut tasks = JoinSet::new();
+            tasks.spawn(std::future::pending());
+            tasks.spawn(async { Err(anyhow!("refused")) });
+            Done::new().wait(&mut tasks).await
+        });
+        assert_eq!(refused.map_err(|error| error.to_string()), Err("refused".to_owned()));
+        Ok(())
+    }
+}

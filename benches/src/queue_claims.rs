@@ -2,7 +2,8 @@
 //! waits there, one task at a time and in batches.
 //!
 //! All on one worker. A round fills the queue and empties it again and again, so that 1,000 tasks
-//! wait at most; only one half is on the clock, or both for a whole cycle.
+//! wait at most; only one half is on the clock, or both for a whole cycle. Both sides are filled
+//! with the same messages, frames with an id each, which are made off it and end on it.
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -70,15 +71,15 @@ struct Took {
 
 fn measure(halves: Halves, batch: usize, raw_batch: usize) -> Result<Figures> {
     runtime(1)?.block_on(async {
-        let mut raw = Raw { queue: Arc::default(), body: body(), batch: raw_batch };
+        let mut raw = Raw { queue: RawQueue::default(), maker: Maker::new(raw_batch)? };
         let mut ours = Ours::new(batch).await?;
-        raw.round().await;
+        raw.round().await?;
         for _ in 0..IDS_MAX.div_ceil(DEPTH * FILLS) {
             ours.round().await?;
         }
         let (mut raws, mut owns) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            raws.push(raw.round().await.nanoseconds_a_task(halves));
+            raws.push(raw.round().await?.nanoseconds_a_task(halves));
             owns.push(ours.round().await?.nanoseconds_a_task(halves));
         }
         Ok(Figures { raw: median(raws)?, ours: median(owns)? })
@@ -96,46 +97,72 @@ impl Took {
     }
 }
 
-struct Raw {
-    queue: Arc<RawQueue>,
+/// Makes the messages of a filling.
+struct Maker {
+    subject: Subject,
     body: Bytes,
+    next_id: usize,
     batch: usize,
 }
 
+impl Maker {
+    fn new(batch: usize) -> Result<Self> {
+        Ok(Self { subject: task_subject()?, body: body(), next_id: 0, batch })
+    }
+
+    /// One filling, in batches.
+    fn frames(&mut self) -> Result<Vec<Vec<Frame>>> {
+        let mut batches = Vec::new();
+        for from in (0..DEPTH).step_by(self.batch) {
+            let mut batch = Vec::new();
+            for _ in 0..self.batch.min(DEPTH - from) {
+                let id = FrameId::parse(&format!("{:036}", self.next_id))?;
+                batch.push(Frame::new(self.subject.clone(), id, self.body.clone()));
+                self.next_id += 1;
+            }
+            batches.push(batch);
+        }
+        Ok(batches)
+    }
+}
+
+struct Raw {
+    queue: RawQueue<Arc<Frame>>,
+    maker: Maker,
+}
+
 impl Raw {
-    async fn round(&mut self) -> Took {
+    async fn round(&mut self) -> Result<Took> {
         let mut took = Took::default();
         for _ in 0..FILLS {
+            let frames = self.maker.frames()?;
             let start = processor_time();
-            self.fill().await;
+            self.fill(frames).await;
             let filled = processor_time();
             self.drain().await;
             took.fill += filled.saturating_sub(start);
             took.drain += processor_time().saturating_sub(filled);
         }
-        took
+        Ok(took)
     }
 
-    async fn fill(&self) {
-        if self.batch == 1 {
-            for count in 0..DEPTH {
-                self.queue.push(self.body.clone());
-                give_way(count).await;
+    async fn fill(&self, batches: Vec<Vec<Frame>>) {
+        for (count, batch) in batches.into_iter().enumerate() {
+            let batch = batch.into_iter().map(Arc::new);
+            if self.maker.batch == 1 {
+                batch.for_each(|frame| self.queue.push(frame));
+            } else {
+                self.queue.push_many(batch.collect());
             }
-            return;
-        }
-        for from in (0..DEPTH).step_by(self.batch) {
-            let bodies = vec![self.body.clone(); self.batch.min(DEPTH - from)];
-            self.queue.push_many(bodies);
-            give_way(from / self.batch).await;
+            give_way(count).await;
         }
     }
 
     async fn drain(&self) {
-        if self.batch == 1 {
+        if self.maker.batch == 1 {
             for count in 0..DEPTH {
-                let (token, body, _) = self.queue.claim().await;
-                std::hint::black_box(body);
+                let (token, frame, _) = self.queue.claim().await;
+                std::hint::black_box(&frame.body);
                 self.queue.ack(token);
                 give_way(count).await;
             }
@@ -143,12 +170,12 @@ impl Raw {
         }
         let mut left = DEPTH;
         while left > 0 {
-            let claimed = self.queue.claim_many(self.batch).await;
+            let claimed = self.queue.claim_many(self.maker.batch).await;
             left -= claimed.len();
             let tokens = claimed.iter().map(|&(token, ..)| token).collect();
             std::hint::black_box(&claimed);
             self.queue.ack_many(tokens);
-            give_way(left / self.batch).await;
+            give_way(left / self.maker.batch).await;
         }
     }
 }
@@ -156,27 +183,25 @@ impl Raw {
 struct Ours {
     bus: InMemoryBus,
     member: Deliveries,
-    subject: Subject,
-    body: Bytes,
-    next_id: usize,
+    maker: Maker,
     batch: NonZeroUsize,
 }
 
 impl Ours {
     async fn new(batch: usize) -> Result<Self> {
-        let (bus, subject) = (InMemoryBus::new(), task_subject()?);
-        let spec = consumer(&subject)?;
+        let (bus, maker) = (InMemoryBus::new(), Maker::new(batch)?);
+        let spec = consumer(&maker.subject)?;
         let filters = vec![Filter::parse("vak.work.w1.*.task")?];
         bus.declare(StreamSpec::new(spec.stream.clone(), filters, Retention::WorkQueue)).await?;
         let member = bus.consume(spec).await?;
         let batch = NonZeroUsize::new(batch).ok_or_else(|| anyhow!("a batch has a task"))?;
-        Ok(Self { bus, member, subject, body: body(), next_id: 0, batch })
+        Ok(Self { bus, member, maker, batch })
     }
 
     async fn round(&mut self) -> Result<Took> {
         let mut took = Took::default();
         for _ in 0..FILLS {
-            let frames = self.frames()?;
+            let frames = self.maker.frames()?;
             let start = processor_time();
             self.fill(frames).await?;
             let filled = processor_time();
@@ -185,21 +210,6 @@ impl Ours {
             took.drain += processor_time().saturating_sub(filled);
         }
         Ok(took)
-    }
-
-    /// The frames of one filling, made off the clock.
-    fn frames(&mut self) -> Result<Vec<Vec<Frame>>> {
-        let mut batches = Vec::new();
-        for from in (0..DEPTH).step_by(self.batch.get()) {
-            let mut batch = Vec::new();
-            for _ in 0..self.batch.get().min(DEPTH - from) {
-                let id = FrameId::parse(&format!("{:036}", self.next_id))?;
-                batch.push(Frame::new(self.subject.clone(), id, self.body.clone()));
-                self.next_id += 1;
-            }
-            batches.push(batch);
-        }
-        Ok(batches)
     }
 
     async fn fill(&self, batches: Vec<Vec<Frame>>) -> Result<()> {

@@ -6,40 +6,46 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use tokio::sync::Notify;
 
 /// Tasks in order, leases with deadline and attempt, and who waits.
-#[derive(Debug, Default)]
-pub(crate) struct RawQueue {
-    state: Mutex<State>,
+#[derive(Debug)]
+pub(crate) struct RawQueue<T> {
+    state: Mutex<State<T>>,
     more: Notify,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    ready: VecDeque<(Bytes, u32)>,
-    leases: HashMap<u64, Lease>,
+#[derive(Debug)]
+struct State<T> {
+    ready: VecDeque<(T, u32)>,
+    leases: HashMap<u64, Lease<T>>,
     last_token: u64,
 }
 
 /// What giving a task back would need.
 #[derive(Debug)]
 #[expect(dead_code, reason = "the measure gives nothing back, but a queue must be able to")]
-struct Lease {
-    body: Bytes,
+struct Lease<T> {
+    task: T,
     attempt: u32,
     deadline: Instant,
 }
 
-impl RawQueue {
-    pub(crate) fn push(&self, body: Bytes) {
-        self.lock().ready.push_back((body, 1));
+impl<T> Default for RawQueue<T> {
+    fn default() -> Self {
+        let state = State { ready: VecDeque::new(), leases: HashMap::new(), last_token: 0 };
+        Self { state: Mutex::new(state), more: Notify::new() }
+    }
+}
+
+impl<T: Clone> RawQueue<T> {
+    pub(crate) fn push(&self, task: T) {
+        self.lock().ready.push_back((task, 1));
         self.more.notify_one();
     }
 
     /// The next task with the token of its lease and its attempt.
-    pub(crate) async fn claim(&self) -> (u64, Bytes, u32) {
+    pub(crate) async fn claim(&self) -> (u64, T, u32) {
         loop {
             if let Some(claimed) = self.try_claim() {
                 return claimed;
@@ -48,13 +54,13 @@ impl RawQueue {
         }
     }
 
-    pub(crate) fn push_many(&self, bodies: Vec<Bytes>) {
-        self.lock().ready.extend(bodies.into_iter().map(|body| (body, 1)));
+    pub(crate) fn push_many(&self, tasks: Vec<T>) {
+        self.lock().ready.extend(tasks.into_iter().map(|task| (task, 1)));
         self.more.notify_one();
     }
 
     /// As `claim`, several at once.
-    pub(crate) async fn claim_many(&self, max: usize) -> Vec<(u64, Bytes, u32)> {
+    pub(crate) async fn claim_many(&self, max: usize) -> Vec<(u64, T, u32)> {
         loop {
             if let Some(claimed) = self.try_claim_many(max) {
                 return claimed;
@@ -78,7 +84,7 @@ impl RawQueue {
         ended.is_some()
     }
 
-    fn try_claim_many(&self, max: usize) -> Option<Vec<(u64, Bytes, u32)>> {
+    fn try_claim_many(&self, max: usize) -> Option<Vec<(u64, T, u32)>> {
         let mut state = self.lock();
         if state.ready.is_empty() {
             return None;
@@ -87,7 +93,7 @@ impl RawQueue {
         Some((0..max).map_while(|_| state.claim(deadline)).collect())
     }
 
-    fn try_claim(&self) -> Option<(u64, Bytes, u32)> {
+    fn try_claim(&self) -> Option<(u64, T, u32)> {
         let mut state = self.lock();
         if state.ready.is_empty() {
             return None;
@@ -95,18 +101,18 @@ impl RawQueue {
         state.claim(now() + LEASE)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn claim(&mut self, deadline: Instant) -> Option<(u64, Bytes, u32)> {
-        let (body, attempt) = self.ready.pop_front()?;
+impl<T: Clone> State<T> {
+    fn claim(&mut self, deadline: Instant) -> Option<(u64, T, u32)> {
+        let (task, attempt) = self.ready.pop_front()?;
         self.last_token += 1;
         let token = self.last_token;
-        self.leases.insert(token, Lease { body: body.clone(), attempt, deadline });
-        Some((token, body, attempt))
+        self.leases.insert(token, Lease { task: task.clone(), attempt, deadline });
+        Some((token, task, attempt))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What must be done once no lock is held any more.
+//! What must be done once no lock is held any more, on every plane.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -8,42 +8,60 @@ use std::{
 
 use bus_core::{Frame, Segment};
 
+use crate::keepers::Home;
+
 /// Whom to wake and what to drop: both may run whatever a stranger wrote, the drop of a
 /// subscription or another publish included, so neither happens under a lock.
 ///
-/// One list for everything, because most calls leave nothing and must not pay for four.
+/// One list for everything, because most calls leave nothing and must not pay for four. The first
+/// one has its own place: it is mostly the only one.
 #[derive(Debug, Default)]
 #[must_use = "those who wait must be woken"]
-pub(crate) struct Aftermath(Vec<Left>);
+pub(crate) struct Aftermath {
+    first: Option<Left>,
+    more: Vec<Left>,
+}
 
 #[derive(Debug)]
 #[expect(dead_code, reason = "most of it is here to be dropped")]
 enum Left {
-    Wake(Waker),
-    Waker(Waker),
+    Wake(Waker, Option<Arc<Home>>),
+    Waker(Waker, Option<Arc<Home>>),
     Segment(Segment),
     Frame(Arc<Frame>),
 }
 
 impl Aftermath {
-    /// A waker that is not needed any more.
-    pub(crate) fn forget(&mut self, waker: Waker) {
-        self.0.push(Left::Waker(waker));
+    /// A task to wake, which waits no longer where it did.
+    pub(crate) fn wake(&mut self, waker: Waker, home: Option<Arc<Home>>) {
+        self.push(Left::Wake(waker, home));
     }
 
-    /// Wakes and drops; to be called where no lock is held.
+    /// A waker that is not needed any more, and where it waited.
+    pub(crate) fn forget(&mut self, waker: Waker, home: Option<Arc<Home>>) {
+        self.push(Left::Waker(waker, home));
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Wakes and drops, in the order it came; to be called where no lock is held.
     #[inline]
     pub(crate) fn settle(&mut self) {
-        if !self.0.is_empty() {
-            self.settle_all();
+        match self.first.take() {
+            None => {}
+            Some(only) if self.more.is_empty() => only.settle(),
+            Some(first) => self.settle_all(first),
         }
     }
 
     /// One that panics costs nobody else a wake-up: the first panic goes on when all is done.
     #[cold]
-    fn settle_all(&mut self) {
+    fn settle_all(&mut self, first: Left) {
         let mut panicked = None;
-        for left in self.0.drain(..) {
+        for left in std::iter::once(first).chain(self.more.drain(..)) {
             let settled = catch_unwind(AssertUnwindSafe(|| left.settle()));
             panicked = panicked.or(settled.err());
         }
@@ -51,11 +69,20 @@ impl Aftermath {
             resume_unwind(panic);
         }
     }
+
+    #[inline]
+    fn push(&mut self, left: Left) {
+        if self.first.is_none() {
+            self.first = Some(left);
+        } else {
+            self.more.push(left);
+        }
+    }
 }
 
 impl Left {
     fn settle(self) {
-        if let Self::Wake(waker) = self {
+        if let Self::Wake(waker, _home) = self {
             waker.wake();
         }
     }
@@ -63,19 +90,19 @@ impl Left {
 
 impl Extend<Segment> for Aftermath {
     fn extend<I: IntoIterator<Item = Segment>>(&mut self, segments: I) {
-        self.0.extend(segments.into_iter().map(Left::Segment));
+        segments.into_iter().for_each(|segment| self.push(Left::Segment(segment)));
     }
 }
 
 impl Extend<Arc<Frame>> for Aftermath {
     fn extend<I: IntoIterator<Item = Arc<Frame>>>(&mut self, frames: I) {
-        self.0.extend(frames.into_iter().map(Left::Frame));
+        frames.into_iter().for_each(|frame| self.push(Left::Frame(frame)));
     }
 }
 
 impl Extend<Waker> for Aftermath {
     /// Tasks to wake.
     fn extend<I: IntoIterator<Item = Waker>>(&mut self, wakers: I) {
-        self.0.extend(wakers.into_iter().map(Left::Wake));
+        wakers.into_iter().for_each(|waker| self.wake(waker, None));
     }
 }

@@ -134,7 +134,7 @@ impl Sleepers {
             && let Some(Some(waker)) = self.beds.get_mut(mine.index)
         {
             if !waker.will_wake(cx.waker()) {
-                aftermath.forget(std::mem::replace(waker, cx.waker().clone()));
+                aftermath.forget(std::mem::replace(waker, cx.waker().clone()), None);
             }
             return;
         }
@@ -151,7 +151,7 @@ impl Sleepers {
         if let Some(bed) = bed.filter(|bed| bed.round == self.round)
             && let Some(Some(waker)) = self.beds.get_mut(bed.index).map(Option::take)
         {
-            aftermath.forget(waker);
+            aftermath.forget(waker, None);
             self.free.push(bed.index);
         }
     }

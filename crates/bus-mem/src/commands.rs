@@ -14,14 +14,17 @@ impl Connection {
         self.check_open("append")?;
         frame.check_size("append")?;
         let frame = Arc::new(frame);
-        let heard = self.live().is_heard().then(|| Arc::clone(&frame));
+        // Kept whoever listens: who subscribes and then replays while this is stored must get it
+        // one way or the other, so who hears it is asked afterwards. And a frame that is refused
+        // is a stranger's to drop, which is not done under the lock.
+        let stored = Arc::clone(&frame);
         let mut locked = self.durable().lock();
         let receipt = locked.change(|broker, now, touched| {
-            broker.append(frame, expect, now, |key| touched.push(key))
+            broker.append(stored, expect, now, |key| touched.push(key))
         });
         locked.finish();
         let receipt = receipt?;
-        if let (Some(frame), false) = (heard, receipt.duplicate) {
+        if !receipt.duplicate {
             self.live().hand_out(frame);
         }
         Ok(receipt)
@@ -32,10 +35,11 @@ impl Connection {
         self.check_open("append all")?;
         frames.iter().try_for_each(|frame| frame.check_size("append all"))?;
         let frames: Vec<_> = frames.into_iter().map(Arc::new).collect();
-        let heard = if self.live().is_heard() { frames.clone() } else { Vec::new() };
+        // As in `append`.
+        let stored = frames.clone();
         let mut locked = self.durable().lock();
         let receipts = locked.change(|broker, now, touched| {
-            let receipts = broker.append_all(frames, now, |key| touched.push(key));
+            let receipts = broker.append_all(stored, now, |key| touched.push(key));
             // Once for each consumer is enough, however many messages it got.
             touched.sort_unstable();
             touched.dedup();
@@ -43,7 +47,7 @@ impl Connection {
         });
         locked.finish();
         let receipts = receipts?;
-        for (frame, receipt) in heard.into_iter().zip(&receipts) {
+        for (frame, receipt) in frames.into_iter().zip(&receipts) {
             if !receipt.duplicate {
                 self.live().hand_out(frame);
             }

@@ -76,14 +76,10 @@ impl Member {
             let error = Error::new(ErrorKind::NotFound, "next", "the consumer was removed");
             return Poll::Ready(Some(Err(error.at(stream))));
         }
-        if (claimed.is_none() || self.ticket.is_some())
-            && let Some(waiters) = locked.waiters(*key)
-        {
-            match (&claimed, self.ticket.take()) {
-                (None, ticket) => self.ticket = Some(waiters.wait(ticket, cx)),
-                (Some(_), Some(ticket)) => waiters.leave(ticket),
-                (Some(_), None) => {}
-            }
+        match (&claimed, self.ticket.take()) {
+            (None, ticket) => self.ticket = locked.wait(*key, ticket, cx),
+            (Some(_), Some(ticket)) => locked.leave(*key, ticket),
+            (Some(_), None) => {}
         }
         locked.look_after(*key);
         locked.finish();
@@ -95,9 +91,7 @@ impl Member {
         if let Some(ticket) = self.ticket.take() {
             let Holder { connection, key, .. } = &*self.holder;
             let mut locked = connection.durable().lock();
-            if let Some(waiters) = locked.waiters(*key) {
-                waiters.leave(ticket);
-            }
+            locked.leave(*key, ticket);
             locked.look_after(*key);
             locked.finish();
         }
@@ -132,12 +126,7 @@ impl Claiming for Member {
         let budget = ready!(poll_proceed(cx));
         let max = max.get().min(Frame::BATCH_MAX);
         let claimed = ready!(self.poll_claim(cx, |broker, key, now| {
-            let first = broker.claim(key, now)?;
-            let mut claims = Vec::with_capacity(max.min(broker.ready(key) + 1));
-            claims.push(first);
-            let more = std::iter::from_fn(|| broker.claim(key, now));
-            claims.extend(more.take(max - 1));
-            Some(claims)
+            Some(broker.claim_many(key, max, now)).filter(|claims| !claims.is_empty())
         }));
         budget.made_progress();
         let Some(Ok(claims)) = claimed else {

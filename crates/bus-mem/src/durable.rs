@@ -1,26 +1,28 @@
 //! The durable plane behind its lock: the pure broker, who waits for it, and the next alarm.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Context,
+};
 
 use bus_core::{Clock, ConsumerSpec, Durability, Result};
 use bus_envelope::Timestamp;
 use bus_subjects::{ConsumerName, StreamName};
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::runtime::Id;
 
 use crate::{
     Limits,
+    aftermath::Aftermath,
     core::{Broker, ConsumerKey, Removed},
+    keepers::{Calls, Keepers},
     seats::Seats,
-    timekeeper,
-    waiters::{Waiters, Wakers},
+    timekeeper::{self, Timed},
 };
 
 /// The shared durable plane.
 pub(crate) struct Durable {
     state: Mutex<State>,
     clock: Arc<dyn Clock>,
-    /// Tells the timekeeper that the alarm is earlier now, or that this is gone.
-    pub(crate) alarm_changed: Arc<Notify>,
 }
 
 /// What the lock holds.
@@ -28,8 +30,7 @@ pub(crate) struct Durable {
 pub(crate) struct State {
     pub(crate) broker: Broker,
     seats: Seats,
-    /// When the timekeeper looks next; `None` when there is none.
-    alarm: Option<Timestamp>,
+    keepers: Keepers,
     /// Scratch space of whoever appends.
     pub(crate) touched: Vec<ConsumerKey>,
 }
@@ -47,9 +48,8 @@ pub(crate) struct Locked<'a> {
 /// Mostly nothing.
 #[derive(Debug, Default)]
 struct After {
-    wakers: Wakers,
-    alarm_changed: bool,
-    start_timekeeper: Option<Handle>,
+    left: Aftermath,
+    calls: Calls,
 }
 
 impl Durable {
@@ -57,10 +57,10 @@ impl Durable {
         let state = State {
             broker: Broker::new(limits, Durability::Memory),
             seats: Seats::default(),
-            alarm: None,
+            keepers: Keepers::default(),
             touched: Vec::new(),
         };
-        Self { state: Mutex::new(state), clock, alarm_changed: Arc::new(Notify::new()) }
+        Self { state: Mutex::new(state), clock }
     }
 
     /// Reads the clock and takes the lock, in this order so that the lock is held no longer than
@@ -92,15 +92,48 @@ impl Durable {
 
 impl Drop for Durable {
     fn drop(&mut self) {
-        // The timekeeper holds this only weakly and ends when it looks.
-        self.alarm_changed.notify_one();
+        // The timekeepers hold this only weakly and end when they look.
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).keepers.notify_all();
+    }
+}
+
+impl Timed for Durable {
+    fn round(self: &Arc<Self>, id: Id) -> (Timestamp, Option<Timestamp>) {
+        let mut locked = self.lock();
+        let next = locked.round();
+        let due = locked.state.keepers.looked(id, next);
+        let now = locked.now;
+        locked.finish();
+        (now, due)
+    }
+
+    fn ended(self: &Arc<Self>, id: Id) {
+        let mut locked = self.lock();
+        locked.state.keepers.ended(id);
+        // Whoever waits looks again, and has the time kept where it does.
+        locked.wake_all();
+        locked.finish();
     }
 }
 
 impl Locked<'_> {
-    /// Those who wait for `key`.
-    pub(crate) fn waiters(&mut self, key: ConsumerKey) -> Option<&mut Waiters> {
-        self.state.seats.get_mut(key).map(|seat| &mut seat.waiters)
+    /// Lets the member with `ticket` wait for `key` on, or a new one join; returns its ticket.
+    pub(crate) fn wait(
+        &mut self,
+        key: ConsumerKey,
+        ticket: Option<u64>,
+        cx: &Context<'_>,
+    ) -> Option<u64> {
+        let State { seats, keepers, .. } = &mut *self.state;
+        let home = keepers.home();
+        Some(seats.get_mut(key)?.waiters.wait(ticket, cx, home, &mut self.after.left))
+    }
+
+    /// The member with `ticket` waits for `key` no longer.
+    pub(crate) fn leave(&mut self, key: ConsumerKey, ticket: u64) {
+        if let Some(seat) = self.state.seats.get_mut(key) {
+            seat.waiters.leave(ticket, &mut self.after.left);
+        }
     }
 
     /// Joins the consumer of `spec`, creating it when it does not exist yet.
@@ -120,7 +153,7 @@ impl Locked<'_> {
         let State { broker, seats, .. } = &mut *self.state;
         let removed = broker.remove_consumer(stream, name)?;
         if let Some(removed) = &removed {
-            seats.remove(removed.key, &mut self.after.wakers);
+            seats.remove(removed.key, &mut self.after.left);
         }
         Ok(removed)
     }
@@ -142,7 +175,7 @@ impl Locked<'_> {
     /// To be called after whatever may have made a message ready or a member wait or leave.
     #[inline]
     pub(crate) fn look_after(&mut self, key: ConsumerKey) {
-        let State { broker, seats, .. } = &mut *self.state;
+        let State { broker, seats, keepers, .. } = &mut *self.state;
         let Some(seat) = seats.get_mut(key) else { return };
         let waiters = &mut seat.waiters;
         if waiters.is_empty() {
@@ -152,31 +185,17 @@ impl Locked<'_> {
             // Those who are called have some milliseconds to come.
             self.now = self.durable.clock.now();
         }
-        waiters.call(broker.ready(key), self.now, &mut self.after.wakers);
+        waiters.call(broker.ready(key), self.now, &mut self.after.left);
         let Some(due) = waiters.next_deadline(broker.next_deadline(key)) else { return };
         seats.set_alarm(key, due);
-        self.keep_time();
-    }
-
-    /// Makes sure that the timekeeper looks when the next alarm rings.
-    fn keep_time(&mut self) {
-        let state = &mut *self.state;
-        let Some(next) = state.seats.next_alarm() else { return };
-        match state.alarm {
-            Some(alarm) if alarm <= next => return,
-            Some(_) => self.after.alarm_changed = true,
-            // Outside a runtime nothing can ring; the next caller from within one sets the alarm.
-            None => match Handle::try_current() {
-                Ok(runtime) => self.after.start_timekeeper = Some(runtime),
-                Err(_) => return,
-            },
+        if let Some(next) = seats.next_alarm() {
+            keepers.keep(next, &mut self.after.calls);
         }
-        state.alarm = Some(next);
     }
 
-    /// The timekeeper's round: serves every consumer whose alarm rings, and returns when the next
-    /// one does. `None` ends the timekeeper; the next alarm starts another.
-    pub(crate) fn round(&mut self) -> Option<Timestamp> {
+    /// A timekeeper's round: serves every consumer whose alarm rings, and returns when the next
+    /// one does.
+    fn round(&mut self) -> Option<Timestamp> {
         let State { broker, seats, .. } = &mut *self.state;
         for key in seats.ring(self.now) {
             let Some(seat) = seats.get_mut(key).filter(|seat| !seat.waiters.is_empty()) else {
@@ -184,21 +203,12 @@ impl Locked<'_> {
             };
             broker.tick(key, self.now);
             seat.waiters.expire_calls(self.now);
-            seat.waiters.call(broker.ready(key), self.now, &mut self.after.wakers);
+            seat.waiters.call(broker.ready(key), self.now, &mut self.after.left);
             if let Some(due) = seat.waiters.next_deadline(broker.next_deadline(key)) {
                 seats.set_alarm(key, due);
             }
         }
-        let next = self.state.seats.next_alarm();
-        self.state.alarm = next;
-        next
-    }
-
-    /// Notes that the timekeeper ended with its runtime.
-    pub(crate) fn timekeeper_ended(&mut self) {
-        self.state.alarm = None;
-        // Whoever waits looks again and starts another one, in its own runtime.
-        self.wake_all();
+        self.state.seats.next_alarm()
     }
 
     /// Frees the lock, then wakes whom this call made ready. A call that changed nothing that
@@ -211,22 +221,20 @@ impl Locked<'_> {
         }
         let Self { state, durable, after, .. } = self;
         drop(state);
-        if after.alarm_changed {
-            durable.alarm_changed.notify_one();
+        let After { mut left, calls } = after;
+        if !calls.is_empty() {
+            timekeeper::call(durable, calls);
         }
-        if let Some(runtime) = after.start_timekeeper {
-            timekeeper::start(durable, &runtime);
-        }
-        after.wakers.wake();
+        left.settle();
     }
 
     fn wake_all(&mut self) {
-        self.state.seats.wake_all(&mut self.after.wakers);
+        self.state.seats.wake_all(&mut self.after.left);
     }
 }
 
 impl After {
     const fn is_empty(&self) -> bool {
-        self.wakers.is_empty() && !self.alarm_changed && self.start_timekeeper.is_none()
+        self.left.is_empty() && self.calls.is_empty()
     }
 }

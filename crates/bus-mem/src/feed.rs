@@ -65,7 +65,7 @@ impl Feed {
     pub(crate) fn end(&self, aftermath: &mut Aftermath) -> FeedCounts {
         let mut state = self.lock();
         state.open = false;
-        state.waker.take().into_iter().for_each(|waker| aftermath.forget(waker));
+        state.waker.take().into_iter().for_each(|waker| aftermath.forget(waker, None));
         let mut counts = state.queue.counts();
         counts.dropped += state.queue.len() as u64;
         aftermath.extend(state.queue.take_all());

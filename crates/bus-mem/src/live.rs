@@ -31,7 +31,7 @@ pub(crate) struct Live {
     limits: Limits,
     clock: Arc<dyn Clock>,
     subscriptions: RwLock<Subscriptions>,
-    /// How many subscriptions there are, so that what is stored is copied only if somebody hears.
+    /// How many subscriptions there are, so that storing looks no further when nobody hears.
     count: AtomicUsize,
     routes: Routes,
     sampled: Vec<Filter>,
@@ -82,12 +82,12 @@ impl Live {
     }
 
     /// Whether there is any subscription.
-    pub(crate) fn is_heard(&self) -> bool {
+    fn is_heard(&self) -> bool {
         // Acquire: a subscription that was there before this call must be seen by it.
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// As `publish`, for a frame that is stored: it is not counted, and never a sample.
+    /// As `publish`, for a frame that was stored: it is not counted, and never a sample.
     pub(crate) fn hand_out(&self, frame: Arc<Frame>) {
         if self.is_heard() {
             self.send(&mut Some(SegmentFrame::Shared(frame)), false);

@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 
 use bus_envelope::Timestamp;
 
-use crate::{
-    core::ConsumerKey,
-    waiters::{Waiters, Wakers},
-};
+use crate::{aftermath::Aftermath, core::ConsumerKey, waiters::Waiters};
 
 /// One seat for each consumer that exists.
 #[derive(Debug, Default)]
@@ -55,11 +52,11 @@ impl Seats {
     }
 
     /// Removes the seat of a consumer that was removed, and wakes who waits there.
-    pub(crate) fn remove(&mut self, key: ConsumerKey, wakers: &mut Wakers) {
+    pub(crate) fn remove(&mut self, key: ConsumerKey, aftermath: &mut Aftermath) {
         let (stream, index) = key.place();
         let seat = self.seats.get_mut(stream).and_then(|seats| seats.get_mut(index));
         if let Some(mut seat) = seat.and_then(Option::take) {
-            seat.waiters.wake_all(wakers);
+            seat.waiters.wake_all(aftermath);
             if let Some(alarm) = seat.alarm {
                 self.alarms.remove(&(alarm, key));
             }
@@ -99,8 +96,8 @@ impl Seats {
     }
 
     /// Wakes everybody who waits for any consumer.
-    pub(crate) fn wake_all(&mut self, wakers: &mut Wakers) {
+    pub(crate) fn wake_all(&mut self, aftermath: &mut Aftermath) {
         let seats = self.seats.iter_mut().flatten().flatten();
-        seats.for_each(|seat| seat.waiters.wake_all(wakers));
+        seats.for_each(|seat| seat.waiters.wake_all(aftermath));
     }
 }

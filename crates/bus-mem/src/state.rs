@@ -8,28 +8,28 @@ use std::{
 
 use bus_core::Clock;
 use bus_envelope::Timestamp;
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::runtime::Id;
 
 use crate::{
     Limits,
+    aftermath::Aftermath,
     core::{BucketStore, WatchId},
-    sweeper,
+    keepers::{Calls, Home, Keepers},
+    timekeeper::{self, Timed},
 };
 
 /// The shared buckets.
 pub(crate) struct State {
     held: Mutex<Held>,
     clock: Arc<dyn Clock>,
-    /// Tells the sweeper that something ends earlier now, or that this is gone.
-    pub(crate) alarm_changed: Arc<Notify>,
 }
 
 /// What the lock holds.
 pub(crate) struct Held {
     pub(crate) store: BucketStore,
-    waiting: HashMap<WatchId, Waker>,
-    /// When the sweeper looks next; `None` when there is none.
-    alarm: Option<Timestamp>,
+    /// Whom to wake, and where it waits: there somebody looks at the time for it.
+    waiting: HashMap<WatchId, (Waker, Option<Arc<Home>>)>,
+    keepers: Keepers,
 }
 
 /// The lock with the time. Freeing it with [`Locked::finish`] wakes whom a change concerns.
@@ -37,23 +37,22 @@ pub(crate) struct Locked<'a> {
     pub(crate) held: MutexGuard<'a, Held>,
     pub(crate) now: Timestamp,
     state: &'a Arc<State>,
-    /// A waker that is not needed any more. What it drops with it is a stranger's and may end
-    /// another watch, so it goes after the lock: fields are dropped in this order.
-    left: Option<Waker>,
+    /// Settled after the lock, and dropped after it at least: fields are in this order.
+    left: Aftermath,
 }
 
 impl State {
     pub(crate) fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let store = BucketStore::new(limits);
-        let held = Held { store, waiting: HashMap::new(), alarm: None };
-        Self { held: Mutex::new(held), clock, alarm_changed: Arc::new(Notify::new()) }
+        let held = Held { store, waiting: HashMap::new(), keepers: Keepers::default() };
+        Self { held: Mutex::new(held), clock }
     }
 
     /// Takes the lock and reads the clock under it, so that times come in order.
     pub(crate) fn lock(self: &Arc<Self>) -> Locked<'_> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
-        Locked { held, now, state: self, left: None }
+        Locked { held, now, state: self, left: Aftermath::default() }
     }
 
     /// Does something with the buckets, and wakes whom a change concerns.
@@ -70,76 +69,77 @@ impl State {
 
     /// Wakes every watch that waits.
     pub(crate) fn wake_all(self: &Arc<Self>) {
-        let waiting = std::mem::take(&mut self.lock().held.waiting);
-        waiting.into_values().for_each(Waker::wake);
+        let mut locked = self.lock();
+        locked.wake_all();
+        locked.finish();
     }
 }
 
 impl Drop for State {
     fn drop(&mut self) {
-        // The sweeper holds this only weakly and ends when it looks.
-        self.alarm_changed.notify_one();
+        // The timekeepers hold this only weakly and end when they look.
+        self.held.get_mut().unwrap_or_else(PoisonError::into_inner).keepers.notify_all();
+    }
+}
+
+impl Timed for State {
+    fn round(self: &Arc<Self>, id: Id) -> (Timestamp, Option<Timestamp>) {
+        let mut locked = self.lock();
+        let now = locked.now;
+        let Held { store, keepers, .. } = &mut *locked.held;
+        // When more is over than one sweep ends, the deadline is past and the next round at once.
+        let _more_is_over = store.sweep(now);
+        let due = keepers.looked(id, store.next_deadline());
+        locked.finish();
+        (now, due)
+    }
+
+    fn ended(self: &Arc<Self>, id: Id) {
+        let mut locked = self.lock();
+        locked.held.keepers.ended(id);
+        // Whoever waits looks again, and has the time kept where it does.
+        locked.wake_all();
+        locked.finish();
     }
 }
 
 impl Locked<'_> {
     /// Lets `watch` wait until it is called.
     pub(crate) fn wait(&mut self, watch: WatchId, cx: &Context<'_>) {
-        match self.held.waiting.get_mut(&watch) {
-            Some(waker) if waker.will_wake(cx.waker()) => {}
-            _ => self.left = self.held.waiting.insert(watch, cx.waker().clone()),
-        }
+        let Held { waiting, keepers, .. } = &mut *self.held;
+        // What the old one drops is a stranger's and may end another watch.
+        let old = waiting.insert(watch, (cx.waker().clone(), keepers.home()));
+        old.into_iter().for_each(|(waker, home)| self.left.forget(waker, home));
     }
 
     /// Ends `watch`.
     pub(crate) fn unwatch(&mut self, watch: WatchId) {
-        self.left = self.held.waiting.remove(&watch);
+        let gone = self.held.waiting.remove(&watch);
+        gone.into_iter().for_each(|(waker, home)| self.left.forget(waker, home));
         self.held.store.unwatch(watch);
-    }
-
-    /// The sweeper's round: ends what is over, and returns when the next value ends. `None` ends
-    /// the sweeper; the next alarm starts another.
-    pub(crate) fn round(&mut self) -> Option<Timestamp> {
-        // When more is over than one sweep ends, the deadline is past and the next round at once.
-        let _more_is_over = self.held.store.sweep(self.now);
-        let due = self.held.store.next_deadline();
-        self.held.alarm = due;
-        due
-    }
-
-    /// Notes that the sweeper ended with its runtime. Whoever waits looks again and starts
-    /// another one, in its own runtime.
-    pub(crate) fn sweeper_ended(&mut self) -> impl Iterator<Item = Waker> + use<> {
-        self.held.alarm = None;
-        std::mem::take(&mut self.held.waiting).into_values()
     }
 
     /// Frees the lock, wakes whom a change concerns, and sets the alarm for the next end.
     pub(crate) fn finish(self) {
-        let Self { mut held, state, left, .. } = self;
-        let Held { store, waiting, alarm } = &mut *held;
-        let called: Vec<Waker> =
-            store.take_called().filter_map(|watch| waiting.remove(&watch)).collect();
-        let (mut alarm_changed, mut start_in) = (false, None);
+        let Self { mut held, state, mut left, .. } = self;
+        let Held { store, waiting, keepers } = &mut *held;
+        for (waker, home) in store.take_called().filter_map(|watch| waiting.remove(&watch)) {
+            left.wake(waker, home);
+        }
+        let mut calls = Calls::default();
         if let Some(due) = store.next_deadline() {
-            match *alarm {
-                Some(set) if set <= due => {}
-                Some(_) => (*alarm, alarm_changed) = (Some(due), true),
-                // Outside a runtime nothing can ring; the next caller from within one does it.
-                None => {
-                    start_in = Handle::try_current().ok();
-                    *alarm = start_in.is_some().then_some(due);
-                }
-            }
+            keepers.keep(due, &mut calls);
         }
         drop(held);
-        drop(left);
-        if alarm_changed {
-            state.alarm_changed.notify_one();
+        if !calls.is_empty() {
+            timekeeper::call(state, calls);
         }
-        if let Some(runtime) = start_in {
-            sweeper::start(state, &runtime);
+        left.settle();
+    }
+
+    fn wake_all(&mut self) {
+        for (waker, home) in std::mem::take(&mut self.held.waiting).into_values() {
+            self.left.wake(waker, home);
         }
-        called.into_iter().for_each(Waker::wake);
     }
 }

@@ -2,11 +2,14 @@
 
 use std::{
     collections::VecDeque,
+    sync::Arc,
     task::{Context, Waker},
     time::Duration,
 };
 
 use bus_envelope::Timestamp;
+
+use crate::{aftermath::Aftermath, keepers::Home};
 
 /// The members of a consumer that found nothing to claim.
 ///
@@ -16,52 +19,63 @@ use bus_envelope::Timestamp;
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// By their tickets, which only grow.
-    waiting: VecDeque<(u64, Waker)>,
+    waiting: VecDeque<Waiting>,
     /// Likewise: members are called in the order of their tickets.
     called: VecDeque<(u64, Timestamp)>,
     last_ticket: u64,
 }
 
-/// Those that are to be woken once the lock is free: mostly nobody or one.
-#[derive(Debug, Default)]
-pub(crate) struct Wakers {
-    first: Option<Waker>,
-    more: Vec<Waker>,
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    waker: Waker,
+    /// Where it waits: there somebody looks at the time for it.
+    home: Option<Arc<Home>>,
 }
 
 impl Waiters {
     /// Lets the member with `ticket` wait on, or a new one join; returns its ticket.
-    pub(crate) fn wait(&mut self, ticket: Option<u64>, cx: &Context<'_>) -> u64 {
+    pub(crate) fn wait(
+        &mut self,
+        ticket: Option<u64>,
+        cx: &Context<'_>,
+        home: Option<Arc<Home>>,
+        aftermath: &mut Aftermath,
+    ) -> u64 {
         if let Some(ticket) = ticket {
-            if let Ok(at) = self.waiting.binary_search_by_key(&ticket, |waiting| waiting.0)
-                && let Some((_, waker)) = self.waiting.get_mut(at)
-            {
-                waker.clone_from(cx.waker());
+            if let Some(waiting) = self.place(ticket).and_then(|at| self.waiting.get_mut(at)) {
+                let stays =
+                    waiting.home.as_ref().map(Arc::as_ptr) == home.as_ref().map(Arc::as_ptr);
+                if !(stays && waiting.waker.will_wake(cx.waker())) {
+                    let waker = std::mem::replace(&mut waiting.waker, cx.waker().clone());
+                    aftermath.forget(waker, std::mem::replace(&mut waiting.home, home));
+                }
                 return ticket;
             }
             self.answer(ticket);
         }
         self.last_ticket += 1;
-        self.waiting.push_back((self.last_ticket, cx.waker().clone()));
+        let waker = cx.waker().clone();
+        self.waiting.push_back(Waiting { ticket: self.last_ticket, waker, home });
         self.last_ticket
     }
 
     /// The member with `ticket` waits no longer, whether it was called or not.
-    pub(crate) fn leave(&mut self, ticket: u64) {
+    pub(crate) fn leave(&mut self, ticket: u64, aftermath: &mut Aftermath) {
         if !self.answer(ticket)
-            && let Ok(at) = self.waiting.binary_search_by_key(&ticket, |waiting| waiting.0)
+            && let Some(waiting) = self.place(ticket).and_then(|at| self.waiting.remove(at))
         {
-            self.waiting.remove(at);
+            aftermath.forget(waiting.waker, waiting.home);
         }
     }
 
     /// Calls members until as many are called as messages are `ready`.
-    pub(crate) fn call(&mut self, ready: usize, now: Timestamp, wakers: &mut Wakers) {
+    pub(crate) fn call(&mut self, ready: usize, now: Timestamp, aftermath: &mut Aftermath) {
         while self.called.len() < ready
-            && let Some((ticket, waker)) = self.waiting.pop_front()
+            && let Some(waiting) = self.waiting.pop_front()
         {
-            self.called.push_back((ticket, now));
-            wakers.push(waker);
+            self.called.push_back((waiting.ticket, now));
+            aftermath.wake(waiting.waker, waiting.home);
         }
     }
 
@@ -87,8 +101,14 @@ impl Waiters {
     }
 
     /// Wakes everybody who waits, for instance because the bus was closed.
-    pub(crate) fn wake_all(&mut self, wakers: &mut Wakers) {
-        self.waiting.drain(..).for_each(|(_, waker)| wakers.push(waker));
+    pub(crate) fn wake_all(&mut self, aftermath: &mut Aftermath) {
+        for Waiting { waker, home, .. } in self.waiting.drain(..) {
+            aftermath.wake(waker, home);
+        }
+    }
+
+    fn place(&self, ticket: u64) -> Option<usize> {
+        self.waiting.binary_search_by_key(&ticket, |waiting| waiting.ticket).ok()
     }
 
     /// A member that was called came; false when it was not called, or too long ago.
@@ -97,27 +117,6 @@ impl Waiters {
             Ok(at) => self.called.remove(at).is_some(),
             Err(_) => false,
         }
-    }
-}
-
-impl Wakers {
-    pub(crate) fn push(&mut self, waker: Waker) {
-        match &self.first {
-            None => self.first = Some(waker),
-            Some(_) => self.more.push(waker),
-        }
-    }
-
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-
-    /// Wakes them in the order they were called.
-    pub(crate) fn wake(self) {
-        if let Some(first) = self.first {
-            first.wake();
-        }
-        self.more.into_iter().for_each(Waker::wake);
     }
 }
 

@@ -103,6 +103,26 @@ impl Consumer {
         now: Timestamp,
     ) -> Option<Claim> {
         self.tick(index, log, now);
+        self.claim_ready(log, now)
+    }
+
+    /// Leases the first messages from `now` on, at most `max`: of those that one `tick` made ready,
+    /// so that many at once move no more than one alone does.
+    pub(crate) fn claim_many(
+        &mut self,
+        index: &SubjectIndex,
+        log: &Log,
+        max: usize,
+        now: Timestamp,
+    ) -> Vec<Claim> {
+        self.tick(index, log, now);
+        let mut claims = Vec::with_capacity(max.min(self.ready()));
+        claims.extend(std::iter::from_fn(|| self.claim_ready(log, now)).take(max));
+        claims
+    }
+
+    #[inline]
+    fn claim_ready(&mut self, log: &Log, now: Timestamp) -> Option<Claim> {
         if self.paused_until.is_some() {
             return None;
         }
@@ -193,8 +213,8 @@ impl Consumer {
     #[inline]
     pub(crate) fn tick(&mut self, index: &SubjectIndex, log: &Log, now: Timestamp) {
         self.catch_up(index, log, now);
-        self.take_back(now);
-        self.wake(now);
+        let moves_left = self.take_back(now);
+        self.wake(now, moves_left);
         self.paused_until = self.paused_until.filter(|&until| until > now);
     }
 }

@@ -182,6 +182,22 @@ impl Stream {
         member.consumer.claim(subjects, log, now)
     }
 
+    /// Leases the next messages of a consumer, at most `max`.
+    pub(crate) fn claim_many(
+        &mut self,
+        (index, number): (usize, u64),
+        max: usize,
+        now: Timestamp,
+    ) -> Vec<Claim> {
+        let Self { consumers, subjects, log, .. } = self;
+        match consumers.get_mut(index) {
+            Some(Some(member)) if member.consumer.number() == number => {
+                member.consumer.claim_many(subjects, log, max, now)
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Ends a lease; `None` when it ran out before or its consumer was removed.
     #[inline]
     pub(crate) fn settle(

@@ -91,7 +91,7 @@ async fn a_watch_that_waits_already_is_told_of_an_end_set_later() {
     let bell = bell();
     waits(&bell, &mut watch);
     put_for(&bus, "other", 9 * SECOND).await;
-    // The sweeper sleeps until then, which is later than what comes now.
+    // The timekeeper sleeps until then, which is later than what comes now.
     settle_down().await;
     put_for(&bus, "k", SECOND).await;
     assert_eq!(bell.rings(), 1);
@@ -117,7 +117,7 @@ async fn a_value_that_is_put_again_in_time_does_not_expire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_no_sweeper_without_a_watch_that_waits_or_a_value_that_ends() {
+async fn there_is_no_timekeeper_without_a_watch_that_waits_or_a_value_that_ends() {
     let bus = bus();
     put_for(&bus, "k", 5 * SECOND).await;
     assert_eq!(tasks(), 0, "a value that ends needs none alone");
@@ -139,7 +139,7 @@ async fn waits_for_another_end(bus: &InMemoryBus, watch: &mut Watch) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_sweeper_ends_with_its_bus() {
+async fn the_timekeeper_of_values_ends_with_its_bus() {
     let bus = bus();
     put_for(&bus, "k", 5 * SECOND).await;
     let mut watch = watch(&bus, ">").await;

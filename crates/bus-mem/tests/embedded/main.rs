@@ -30,12 +30,15 @@ use tokio::task::coop::unconstrained;
 mod blobs;
 mod buckets;
 mod claiming;
+mod due_at_once;
 mod faults;
+mod hearing;
 mod lifetime;
 mod live;
 mod live_edges;
 mod many;
 mod operators;
+mod runtimes;
 mod strangers;
 mod timekeeping;
 

@@ -97,6 +97,15 @@ impl Broker {
         stream.claim(key.index, key.number, now)
     }
 
+    /// Leases the next messages of `key`, at most `max`; none when none is ready. It looks at the
+    /// time once, as [`Broker::claim`] does: what that leaves for the next call is not among them.
+    #[must_use]
+    pub fn claim_many(&mut self, key: ConsumerKey, max: usize, now: Timestamp) -> Vec<Claim> {
+        let now = self.at_least(now);
+        let stream = self.streams.get_mut(key.stream.0);
+        stream.map_or_else(Vec::new, |s| s.claim_many((key.index, key.number), max, now))
+    }
+
     /// Ends the lease `token` of `key`.
     ///
     /// # Errors

@@ -114,8 +114,13 @@ impl Consumer {
         until: Timestamp,
         now: Timestamp,
     ) -> Settled {
-        self.rest_until(seq, waiting, until);
-        self.wake(now);
+        // What else is due is left to the next look at the time: a thousand verdicts under one lock
+        // must not each move a thousand messages.
+        if until <= now {
+            self.stand(seq, Waiting { since: until, ..waiting });
+        } else {
+            self.rest_until(seq, waiting, until);
+        }
         Settled::Again
     }
 
@@ -125,23 +130,25 @@ impl Consumer {
         self.delayed.insert((until, seq), waiting);
     }
 
-    /// Takes back leases that ran out, a bounded number at a time.
+    /// Takes back leases that ran out, a bounded number at a time; returns how many messages may
+    /// still be moved.
     #[inline]
-    pub(super) fn take_back(&mut self, now: Timestamp) {
-        for _ in 0..MOVES_MAX {
+    pub(super) fn take_back(&mut self, now: Timestamp) -> usize {
+        for moved in 0..MOVES_MAX {
             let Some(Lease { seq, deadline, mut run }) = self.leases.take_ended(now) else {
-                return;
+                return MOVES_MAX - moved;
             };
             run.attempt = run.attempt.saturating_add(1);
             run.since = deadline;
             self.stand(seq, run);
         }
+        0
     }
 
-    /// Lets messages that rested until `now` stand in line, a bounded number at a time.
+    /// Lets messages that rested until `now` stand in line, at most `moves_max` of them.
     #[inline]
-    pub(super) fn wake(&mut self, now: Timestamp) {
-        for _ in 0..MOVES_MAX {
+    pub(super) fn wake(&mut self, now: Timestamp, moves_max: usize) {
+        for _ in 0..moves_max {
             let Some(rested) = self.delayed.first_entry().filter(|rested| rested.key().0 <= now)
             else {
                 return;
@@ -160,4 +167,4 @@ fn fresh_rank(log: &Log, seq: u64, level: Priority) -> Rank {
 
 /// Messages that one call moves because of the time: a million tasks that are due at once must not
 /// stop everybody else.
-pub(super) const MOVES_MAX: usize = 1024;
+const MOVES_MAX: usize = 1024;
