@@ -99,21 +99,26 @@ impl FrameId {
     /// # Errors
     /// `Invalid`, not done, with the reason.
     pub fn parse(text: &str) -> Result<Self> {
-        let refuse = |why: String| Err(Error::new(ErrorKind::Invalid, "frame id", why));
-        if text.is_empty() || text.len() > Self::BYTES_MAX {
-            let bytes = text.len();
-            return refuse(format!("has {bytes} bytes: expected 1 to {}", Self::BYTES_MAX));
-        }
-        match text.bytes().position(|c| !c.is_ascii_graphic()) {
-            Some(at) => refuse(format!("byte {at} is not visible ASCII")),
-            None => Ok(Self(text.into())),
-        }
+        check_visible("frame id", text, Self::BYTES_MAX)?;
+        Ok(Self(text.into()))
     }
 
     /// The text of the id.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// Refuses a `text` for `field` that is not 1 to `bytes_max` bytes of visible ASCII.
+pub(crate) fn check_visible(field: &'static str, text: &str, bytes_max: usize) -> Result<()> {
+    let refuse = |why: String| Err(Error::new(ErrorKind::Invalid, field, why));
+    if text.is_empty() || text.len() > bytes_max {
+        return refuse(format!("has {} bytes: expected 1 to {bytes_max}", text.len()));
+    }
+    match text.bytes().position(|c| !c.is_ascii_graphic()) {
+        Some(at) => refuse(format!("byte {at} is not visible ASCII")),
+        None => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bus_envelope::Timestamp;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, frame::check_visible};
 
 /// How consumers hand out one message. The default: at once, as urgent as others, after nobody.
 ///
@@ -84,15 +84,8 @@ impl OrderKey {
     /// # Errors
     /// `Invalid` with the reason.
     pub fn parse(text: &str) -> Result<Self> {
-        let refuse = |why: String| Err(Error::new(ErrorKind::Invalid, "order key", why));
-        if text.is_empty() || text.len() > Self::BYTES_MAX {
-            let bytes = text.len();
-            return refuse(format!("has {bytes} bytes: expected 1 to {}", Self::BYTES_MAX));
-        }
-        match text.bytes().position(|c| !c.is_ascii_graphic()) {
-            Some(at) => refuse(format!("byte {at} is not visible ASCII")),
-            None => Ok(Self(text.into())),
-        }
+        check_visible("order key", text, Self::BYTES_MAX)?;
+        Ok(Self(text.into()))
     }
 
     /// The text of the key.
@@ -105,5 +98,24 @@ impl OrderKey {
 impl std::fmt::Display for OrderKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_key_is_up_to_128_bytes_of_visible_ascii() {
+        assert_eq!(OrderKey::parse(&"k".repeat(128)).unwrap().as_str().len(), 128);
+        for bad in ["", "a b", "é", "a\r\nb", &"k".repeat(129)] {
+            assert_eq!(OrderKey::parse(bad).unwrap_err().kind(), ErrorKind::Invalid, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_priority_is_one_of_ten() {
+        assert_eq!(Priority::new(9).unwrap(), Priority::HIGHEST);
+        assert_eq!(Priority::new(10).unwrap_err().kind(), ErrorKind::Invalid);
     }
 }

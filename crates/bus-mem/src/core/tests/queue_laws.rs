@@ -200,7 +200,9 @@ fn claim(broker: &mut Broker, key: ConsumerKey, model: &mut Model) -> bool {
     let expected = model.next();
     assert_eq!(claim.as_ref().map(|c| c.message.seq.0), expected.map(|index| index as u64 + 1));
     let (Some(claim), Some(index)) = (claim, expected) else { return false };
-    let State::Ready { since, .. } = model.tasks[index].state else { panic!("not ready") };
+    let State::Ready { since, .. } = model.tasks[index].state else {
+        unreachable!("the model hands out what is ready only")
+    };
     let task = &mut model.tasks[index];
     assert_eq!(claim.attempt, task.attempt);
     task.state = State::Leased { token: claim.token, until: model.now + LEASE_MS, since };
