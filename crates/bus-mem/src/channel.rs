@@ -70,19 +70,21 @@ impl Channel {
     }
 
     /// What the subscriber reads next; it is woken by the next frame when there is nothing.
+    ///
+    /// Beside it: whether the subscriber has read everything now, as others do who share the log.
     pub(crate) fn read(
         &self,
         key: CursorKey,
         bed: &mut Option<Bed>,
         cx: &Context<'_>,
         aftermath: &mut Aftermath,
-    ) -> Read {
+    ) -> (Read, bool) {
         let mut state = self.lock();
         let read = state.log.read(key, aftermath);
         if matches!(read, Read::Nothing) {
             state.sleepers.wait(bed, cx, aftermath);
         }
-        read
+        (read, state.log.cursors() > 1 && state.log.has_read_all(key))
     }
 
     /// Lets the subscribers of `owner` end after what they hold.

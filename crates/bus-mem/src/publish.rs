@@ -97,12 +97,19 @@ impl Future for Publishing<'_> {
     }
 }
 
-/// Of the 128 units that tokio gives a task between two yields, as many as one frame stands for: a
-/// publisher gives way when half of the smallest capacity is full, after 32 to 128 frames.
-fn units(capacity_min: u64) -> u8 {
+/// Of the 128 units that tokio gives a task between two yields, as many as one frame stands for.
+fn units(capacity_min: u64) -> u64 {
+    BUDGET / frames_between_turns(capacity_min)
+}
+
+/// How many frames a publisher hands in before it gives way: half of the smallest capacity, but 32
+/// to 128 of them.
+pub(crate) fn frames_between_turns(capacity_min: u64) -> u64 {
     match capacity_min {
-        0..128 => 4,
-        128..256 => 2,
-        _ => 1,
+        0..128 => BUDGET / 4,
+        128..256 => BUDGET / 2,
+        _ => BUDGET,
     }
 }
+
+const BUDGET: u64 = 128;

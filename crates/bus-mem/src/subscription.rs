@@ -17,6 +17,7 @@ use crate::{
     core::{CursorKey, FeedQueue, Popped, Read},
     feed::Feed,
     live::Live,
+    patience::Patience,
 };
 
 /// One end of a live subscription.
@@ -38,6 +39,7 @@ struct LogReader {
     channel: Arc<Channel>,
     cursor: CursorKey,
     bed: Option<Bed>,
+    patience: Patience,
 }
 
 impl FeedStream {
@@ -51,7 +53,8 @@ impl FeedStream {
         let source = match overflow {
             Overflow::DropOldest { capacity } => {
                 let (channel, cursor) = live.join(filter, capacity, connection)?;
-                Source::Log(LogReader { channel, cursor, bed: None })
+                let patience = Patience::new(capacity);
+                Source::Log(LogReader { channel, cursor, bed: None, patience })
             }
             Overflow::Latest { subjects } => {
                 let (key, feed) = live.add_latest(filter, subjects, connection)?;
@@ -105,14 +108,21 @@ impl Stream for FeedStream {
 }
 
 impl LogReader {
-    fn poll(&mut self, cx: &Context<'_>) -> Poll<Option<FeedBatch>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<FeedBatch>> {
+        ready!(self.patience.poll(cx));
         let mut aftermath = Aftermath::default();
-        let read = self.channel.read(self.cursor, &mut self.bed, cx, &mut aftermath);
+        let (read, is_all) = self.channel.read(self.cursor, &mut self.bed, cx, &mut aftermath);
         aftermath.settle();
         match read {
-            Read::Run(run) => Poll::Ready(Some(FeedBatch::Run(run))),
+            Read::Run(run) => {
+                self.patience.found(run.len(), is_all);
+                Poll::Ready(Some(FeedBatch::Run(run)))
+            }
             Read::Gap(missed) => Poll::Ready(Some(FeedBatch::Item(FeedItem::Gap { missed }))),
-            Read::Nothing => Poll::Pending,
+            Read::Nothing => {
+                self.patience.sleeps();
+                Poll::Pending
+            }
             Read::End => Poll::Ready(None),
         }
     }

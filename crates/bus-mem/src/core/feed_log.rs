@@ -163,6 +163,13 @@ impl FeedLog {
         read
     }
 
+    /// Whether nothing is left to read for the cursor at the moment.
+    #[must_use]
+    pub fn has_read_all(&self, key: CursorKey) -> bool {
+        let cursor = self.cursors.get(key.0).and_then(Option::as_ref);
+        cursor.is_none_or(|cursor| cursor.at == cursor.end(self.head))
+    }
+
     /// Lets the cursors of `owner` end after what they hold; says whether there were any.
     pub fn close(&mut self, owner: u64, unused: &mut impl Extend<Segment>) -> bool {
         self.close_tail(unused);

@@ -263,3 +263,28 @@ fn what_a_subscriber_left_counts_as_dropped() {
     let counts = world.log.leave(leaving.key, &mut world.unused);
     assert_eq!((counts.offered, counts.delivered, counts.dropped), (6, 1, 5));
 }
+
+#[test]
+fn a_cursor_has_read_all_until_the_next_frame_and_again_when_it_has_read_it() {
+    let mut world = World::default();
+    let mut reader = world.join(8);
+    assert!(world.log.has_read_all(reader.key));
+    world.push(2);
+    assert!(!world.log.has_read_all(reader.key));
+    world.drain(&mut reader);
+    assert!(world.log.has_read_all(reader.key));
+}
+
+#[test]
+fn a_closed_cursor_has_read_all_when_it_has_read_what_it_held() {
+    let mut world = World::default();
+    let (mut reader, mut other) = (world.join(8), world.join_as(2, 8));
+    world.push(2);
+    world.log.close(1, &mut world.unused);
+    world.push(2);
+    assert!(!world.log.has_read_all(reader.key));
+    world.drain(&mut reader);
+    assert!(world.log.has_read_all(reader.key));
+    assert!(!world.log.has_read_all(other.key));
+    world.drain(&mut other);
+}
