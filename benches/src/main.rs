@@ -10,12 +10,14 @@ use case::Case;
 
 mod case;
 mod codec;
+mod disk;
 mod event;
 mod fanout;
 mod fanout_cost;
 mod queue;
 mod queue_claims;
 mod raw_json;
+mod raw_log;
 mod raw_postcard;
 mod raw_queue;
 mod raw_trie;
@@ -24,7 +26,7 @@ mod subjects;
 
 fn main() -> Result<()> {
     let filter = std::env::args().nth(1).unwrap_or_default();
-    let groups: [(&str, &[Case]); 7] = [
+    let groups: [(&str, &[Case]); 8] = [
         ("lower", fanout_cost::COSTS),
         ("higher", fanout::RATES),
         ("lower", queue::CASES),
@@ -32,6 +34,7 @@ fn main() -> Result<()> {
         ("lower", subjects::CASES),
         ("lower", codec::CASES),
         ("lower", seal::CASES),
+        ("higher", disk::CASES),
     ];
     let all = groups.into_iter().flat_map(|(better, cases)| cases.iter().map(move |c| (better, c)));
     for (better, case) in all.filter(|(_, case)| case.name.contains(&filter)) {

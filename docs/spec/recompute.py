@@ -12,7 +12,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
-from second import crypto, envelope, records, subjects, verifier  # noqa: E402
+from second import crypto, envelope, records, stores, subjects, verifier  # noqa: E402
 from second.crypto import Refused  # noqa: E402
 
 PAGES = pathlib.Path(__file__).resolve().parent
@@ -183,6 +183,14 @@ def certificates_out(case):
     return {name: read[name] for name in names}
 
 
+def revocations_out(case):
+    if case["do"] == "sign":
+        agent = crypto.public_key(bytes.fromhex(case["agent_seed"]))
+        return records.revocation(bytes.fromhex(case["account_seed"]), agent, case["workspace"],
+                                  case["agent"], case["at"])
+    return records.read_revocation(case["line"], case["account"])
+
+
 def checkpoints_out(case):
     if case["do"] == "sign":
         root, seed = bytes.fromhex(case["root"]), bytes.fromhex(case["seed"])
@@ -227,12 +235,47 @@ def bundles_out(case):
         return finding.value()
 
 
+def journals_out(case):
+    """What stands in a data directory."""
+    do = case["do"]
+    if do == "record":
+        return stores.record(bytes.fromhex(case["payload"]))
+    if do == "segment":
+        return stores.file_header(b"vakbusj\x01", case["number"], case["salt"]).hex()
+    payloads = [bytes.fromhex(payload) for payload in case["payloads"]]
+    if do == "batch":
+        return stores.batch(case["salt"], case["segment"], case["first"], case["synced"],
+                            payloads).hex()
+    if do == "picture":
+        return stores.picture(case["position"], case["segment"], payloads).hex()
+    raise KeyError(do)
+
+
+def links_out(case):
+    """What crosses the local socket."""
+    do = case["do"]
+    if do in ("ToServer", "ToClient", "Welcome"):
+        parts = [bytes.fromhex(part) for part in case["parts"]]
+        return stores.message(do, case["words"], parts).hex()
+    if do == "response":
+        return stores.response(case["versions"], bytes.fromhex(case["signature"]),
+                               case["token"]).hex()
+    server, nonce = bytes.fromhex(case["server"]), bytes.fromhex(case["nonce"])
+    if do == "challenge":
+        return stores.challenge(case["versions"], server, nonce).hex()
+    if do == "signed":
+        return stores.challenge_signed(case["versions"], case["client_versions"], server,
+                                       nonce).hex()
+    raise KeyError(do)
+
+
 FILES = {
+    "journals": journals_out, "links": links_out,
     "bundles": bundles_out, "certificates": certificates_out, "chains": chains_out,
     "approvals": approvals_out, "checkpoints": checkpoints_out, "dead-letters": dead_letters_out, "decoding": decoding_out,
     "envelopes": envelopes_out, "keys": keys_out, "live-checkpoints": live_checkpoints_out,
     "messages": messages_out,
-    "receipts": receipts_out, "seals": seals_out, "subjects": subjects_out, "trees": trees_out,
+    "receipts": receipts_out, "revocations": revocations_out, "seals": seals_out, "subjects": subjects_out, "trees": trees_out,
 }
 
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use bus_core::{Certificate, Identity, Issue};
+use bus_core::{Certificate, Identity, Issue, Revocation};
 use bus_crypto::jwt::{
     AccountClaims, AuthResponse, OperatorClaims, UserClaims, encode_account, encode_auth_response,
     encode_operator, encode_user,
@@ -25,6 +25,13 @@ use crate::bodies::bundle::Files;
 #[must_use]
 pub fn account() -> &'static SigningKey {
     &WORLD.account
+}
+
+/// Revocations of the key of `boss`, at the first and the last time and between.
+#[must_use]
+pub fn revocations() -> Vec<Revocation> {
+    let at = |unix_ns| Revocation::of(WORLD.boss.certificate(), Timestamp::from_unix_ns(unix_ns));
+    [0, 1_767_225_600_000_000_000, 9_223_372_036_854_775_807].map(at).to_vec()
 }
 
 /// The key of `boss`, who records.

@@ -3,8 +3,14 @@
 //! Foreign vectors are read where they lie and never kept here; where they are missing (outside of
 //! CI) our own golden data is all there is.
 
+use std::sync::Arc;
+
+use bus_core::{Frame, FrameId, Placement, Priority, Retention, StreamSpec};
+use bus_disk::record::Record;
 use bus_envelope::wire::{WireForm, compact, encode, json as json_form};
-use bus_envelope::{Headers, MessageEnvelope};
+use bus_envelope::{Headers, MessageEnvelope, Timestamp};
+use bus_mem::journal::Change;
+use bus_subjects::{Filter, StreamName, Subject};
 use bus_testdata::hex;
 use serde_json::Value;
 
@@ -51,6 +57,40 @@ pub fn compact() -> Vec<Vec<u8>> {
     golden::envelopes().iter().map(compact::encode).collect()
 }
 
+/// Records of a journal, without their lengths.
+#[must_use]
+pub fn journal() -> Vec<Vec<u8>> {
+    let time = Timestamp::from_unix_ns(1_800_000_000_000_000_000);
+    let subject = Subject::parse("vak.work.w1.coder.task");
+    let (stream, id) = (StreamName::parse("WORK"), FrameId::parse("id-1"));
+    let (Ok(subject), Ok(stream), Ok(id)) = (subject, stream, id) else { return Vec::new() };
+    let filters = vec![Filter::all(), Filter::from(&subject)];
+    let spec = StreamSpec::new(stream, filters, Retention::WorkQueue);
+    let mut frame = Frame::new(subject, id, "body");
+    let _added = frame.headers.add("ce-id", "7");
+    let priority = Priority::HIGHEST;
+    let frame = Arc::new(frame.placed(Placement { not_before: Some(time), priority, key: None }));
+    let ids = [([1, 2], 3, time); 3];
+    let changes = [
+        Change::Declared { stream: 0, spec: &spec, key: [7; 16] },
+        Change::Stored { stream: 0, seq: 1, time, frame: &frame },
+        Change::Leased { consumer: 1, seq: 1, token: 2, attempt: 3, since: time, deadline: time },
+        Change::Waits { consumer: 1, seq: 1, attempt: 3, since: time, handed_back: false },
+        Change::Paused { consumer: 1, until: Some(time) },
+        Change::StreamAt { stream: 0, last: 9, ids: &ids },
+        Change::ConsumerAt { consumer: 1, from: 4, fresh: &[1, 2, 3], token: 5 },
+    ];
+    let records = changes.into_iter().map(Record::Change);
+    let records = records.chain([Record::Opened { epoch: 1, time }]);
+    records
+        .map(|record| {
+            let mut written = Vec::new();
+            record.write(&mut written);
+            written.split_off(4)
+        })
+        .collect()
+}
+
 /// A golden credentials file and the foreign ones.
 #[must_use]
 pub fn creds() -> Vec<Vec<u8>> {
@@ -90,12 +130,25 @@ pub fn jwt() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// One message of each kind.
+#[must_use]
+pub fn link() -> Vec<Vec<u8>> {
+    bus_link::strangers::samples()
+}
+
 /// Golden keys and seeds, and the foreign ones.
 #[must_use]
 pub fn nkey() -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = golden::key_texts().into_iter().map(String::into_bytes).collect();
     seeds.extend(texts("nats-auth/nkey_strings.json", &["value"]));
     seeds
+}
+
+/// Revocations by the golden account.
+#[must_use]
+pub fn revocation() -> Vec<Vec<u8>> {
+    let signed = golden::revocations().into_iter().map(|one| one.sign(golden::account()));
+    signed.map(|line| line.expect("the account is the issuer").into_bytes()).collect()
 }
 
 /// A registered subject and the foreign ones, names included.

@@ -33,9 +33,12 @@ replays! {
     the_compact_form_holds_its_laws = "compact";
     credentials_hold_their_laws = "creds";
     filters_hold_their_laws = "filter";
+    the_records_of_a_journal_hold_their_laws = "journal";
     the_json_form_holds_its_laws = "json";
     tokens_hold_their_laws = "jwt";
+    messages_of_the_socket_hold_their_laws = "link";
     nkeys_hold_their_laws = "nkey";
+    a_revocation_holds_its_laws = "revocation";
     subjects_hold_their_laws = "subject";
     a_tasks_file_holds_its_laws = "tasks";
     trace_headers_hold_their_laws = "traceparent";

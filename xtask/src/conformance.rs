@@ -67,7 +67,11 @@ struct Engine {
 }
 
 /// A new engine is a row here, and one `tests/conformance.rs` in its crate.
-const ENGINES: &[Engine] = &[Engine { name: "mem", package: "bus-mem", target: "conformance" }];
+const ENGINES: &[Engine] = &[
+    Engine { name: "mem", package: "bus-mem", target: "conformance" },
+    Engine { name: "disk", package: "bus-disk", target: "conformance" },
+    Engine { name: "link", package: "bus-link", target: "conformance" },
+];
 
 /// Runs the suite; the last line is `N passed, N failed`. `false` when a case failed or none ran,
 /// and when a whole run says something else than its page.

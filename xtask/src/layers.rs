@@ -47,7 +47,9 @@ pub(crate) const HOUSE: &[Room] = &[
     // 2: engines.
     Room::new("bus-mem", &[CORE, BASE]).tested_with(ENGINE_TESTS),
     Room::new("bus-disk", &[&["bus-mem"], CORE, BASE]).tested_with(ENGINE_TESTS),
-    Room::new("bus-link", &[CORE, BASE]).tested_with(ENGINE_TESTS),
+    // It serves an engine: its tests need one, and one that outlives the server.
+    Room::new("bus-link", &[CORE, BASE])
+        .tested_with(&[&["bus-conformance", "bus-mem", "bus-disk"], TESTDATA]),
     Room::new("bus-nats", &[CORE, BASE]).tested_with(ENGINE_TESTS),
     // 2: evidence.
     Room::new("bus-evidence", &[CORE, BASE]).tested_with(EMBEDDED_TESTS),

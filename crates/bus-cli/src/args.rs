@@ -1,10 +1,35 @@
 //! What the command line takes.
 
+mod backup;
+mod call;
+mod config;
+mod daemon;
+mod keys;
+mod live;
+mod queue;
+mod shell;
+mod task;
+mod work;
+
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use anstream::ColorChoice;
 use bus_subjects::{AgentId, Role, RoleName, SessionId, WorkspaceId};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+pub(crate) use self::{
+    backup::{BackupArgs, BackupCommand, RestoreArgs},
+    call::{ReplyArgs, RequestArgs, Target},
+    config::{ConfigCommand, flags},
+    daemon::UpArgs,
+    keys::KeysCommand,
+    live::{PubArgs, SubArgs},
+    queue::{InboxCommand, QueueCommand},
+    shell::{CompletionsArgs, ManArgs},
+    task::{LsArgs, SendArgs, TaskCommand, TaskState, When},
+    work::WorkerArgs,
+};
+use crate::config::{Config, Layer};
 
 /// A message fabric for fleets of agents: live events, durable work, signed receipts.
 #[derive(Debug, Parser)]
@@ -23,33 +48,47 @@ pub(crate) struct Cli {
 pub(crate) struct Global {
     /// The workspace to act in; made with its keys when it is first used.
     #[arg(long, global = true, value_name = "NAME", default_value = "default")]
-    #[arg(env = "VAKBUS_WORKSPACE", hide_env_values = true, value_parser = WorkspaceId::parse)]
+    #[arg(value_parser = WorkspaceId::parse)]
     pub(crate) workspace: WorkspaceId,
     /// Where keys and certificates are kept [default: the platform's data home].
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        env = "VAKBUS_DATA_DIR",
-        hide_env_values = true
-    )]
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data_dir: Option<PathBuf>,
+    /// The NATS server to use instead of this machine's own engine.
+    #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(conflicts_with = "memory")]
+    pub(crate) nats_url: Option<String>,
+    /// The settings file to read instead of the user's own (also: `VAKBUS_CONFIG`).
+    #[arg(long = "config", global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) settings_file: Option<PathBuf>,
+    /// The agent that acts [default: cli, or cli-worker where only workers may; both are made when
+    /// they are first needed].
+    #[arg(long = "as", global = true, value_name = "AGENT", value_parser = AgentId::parse)]
+    pub(crate) agent: Option<AgentId>,
+    /// Keep nothing: use an engine in the memory of this process, and no daemon.
+    #[arg(long, global = true)]
+    pub(crate) memory: bool,
     /// Print JSON, one object a line.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Say more (-vv, -vvv: still more).
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Say only what went wrong.
+    /// Tell errors only; data is printed all the same.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// When to use colours.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
+    /// All settings, these options among them.
+    #[arg(skip)]
+    pub(crate) config: Config,
+    /// The settings that these options make.
+    #[arg(skip)]
+    pub(crate) flags: Layer,
 }
 
 /// When to use colours.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
     Auto,
@@ -62,6 +101,33 @@ pub(crate) enum Color {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the daemon that keeps the bus of this data directory and serves it to its processes.
+    Up(UpArgs),
+    /// Say whether the daemon runs, since when, and how it keeps things.
+    Status,
+    /// Copy what the bus keeps into a directory, while it is used; keys are not in it.
+    Backup(BackupArgs),
+    /// Make the bus of a data directory from a backup.
+    Restore(RestoreArgs),
+    /// Tasks: sent, listed, cancelled, and their results.
+    #[command(subcommand)]
+    Task(TaskCommand),
+    /// Serve a queue: run a command for each of its tasks.
+    Worker(WorkerArgs),
+    /// Work queues: what waits in them, and their pausing.
+    #[command(subcommand)]
+    Queue(QueueCommand),
+    /// Mailboxes: messages to one agent, kept until it takes them.
+    #[command(subcommand)]
+    Inbox(InboxCommand),
+    /// Publish a live event.
+    Pub(PubArgs),
+    /// Hear live events.
+    Sub(SubArgs),
+    /// Ask a module for something and print its answer.
+    Request(RequestArgs),
+    /// Answer the requests of a verb: run a command for each of them.
+    Reply(ReplyArgs),
     /// Run a command once for each task, with retries, dead letters and signed receipts.
     Swarm(SwarmArgs),
     /// Check an evidence directory offline and name the first thing that is wrong.
@@ -75,6 +141,16 @@ pub(crate) enum Command {
     /// Access rules: who may publish and subscribe where.
     #[command(subcommand)]
     Acl(AclCommand),
+    /// Settings: where each comes from, and how to change them.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// The secrets of a workspace: rotate them, withdraw old ones.
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// Print a script that completes commands and options in a shell.
+    Completions(CompletionsArgs),
+    /// Print a manual page, or write all of them to a directory.
+    Man(ManArgs),
 }
 
 /// Run a command once for each task.
@@ -90,17 +166,18 @@ pub(crate) struct SwarmArgs {
     /// The tasks, one a line: plain text, or JSON {"id","payload"}; - is stdin.
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub(crate) tasks: PathBuf,
-    /// How often a failed task is tried again before it is dead-lettered.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub(crate) max_retries: u32,
+    /// How often a failed task is tried again before it is dead-lettered [default: 3].
+    #[arg(long, value_name = "N")]
+    pub(crate) max_retries: Option<u32>,
     /// How long one try may take; then its whole process group is ended.
     #[arg(long, value_name = "D", value_parser = some_time)]
     pub(crate) timeout: Option<Duration>,
-    /// The delay before the first retry; five times it before the second, then thirty times.
-    #[arg(long, value_name = "D", default_value = "1s", value_parser = duration)]
-    pub(crate) backoff: Duration,
+    /// The delay before the first retry; five times it before the second, then thirty times
+    /// [default: 1s].
+    #[arg(long, value_name = "D", value_parser = duration)]
+    pub(crate) backoff: Option<Duration>,
     /// Write receipts, dead letters, tasks and certificates there, for `vakbus verify`.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) evidence: Option<PathBuf>,
     /// Show what the tasks write, as it comes.
     #[arg(long, conflicts_with = "json")]
@@ -115,11 +192,14 @@ pub(crate) struct SwarmArgs {
 #[command(after_help = VERIFY_HELP)]
 pub(crate) struct VerifyArgs {
     /// The directory that `swarm --evidence` wrote.
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
     /// The workspace's account key (`vakbus workspace show`): whose word counts.
     #[arg(long, value_name = "A…")]
     pub(crate) trust: Option<String>,
+    /// Revoked keys (`vakbus agent ls --revocations`), whose signatures do not count. Repeatable.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "trust")]
+    pub(crate) revoked: Vec<PathBuf>,
     /// A checkpoint kept elsewhere; tells whether the end of its log was cut off. Repeatable.
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Vec<PathBuf>,
@@ -155,8 +235,22 @@ pub(crate) enum AgentCommand {
         #[arg(long, value_name = "D", value_parser = some_time)]
         valid_for: Option<Duration>,
     },
-    /// List the agents of the workspace.
-    Ls,
+    /// List the agents of the workspace, those whose key was revoked last.
+    Ls {
+        /// Print the signed revocations instead, one a line, for `vakbus verify --revoked`.
+        #[arg(long, conflicts_with = "json")]
+        revocations: bool,
+    },
+    /// Take an agent's key back for ever: nothing that it signed counts any more.
+    #[command(after_help = REVOKE_HELP)]
+    Revoke {
+        /// Its name. It is free for a new key afterwards.
+        #[arg(value_parser = AgentId::parse)]
+        name: AgentId,
+        /// Do not ask.
+        #[arg(long, short = 'y')]
+        yes: bool,
+    },
 }
 
 /// Access rules.
@@ -194,6 +288,45 @@ pub(crate) enum AclAction {
     Subscribe,
 }
 
+impl Command {
+    /// Whether it acts by the settings; what repairs them and what speaks to the shell does not.
+    pub(crate) fn needs_settings(&self) -> bool {
+        !matches!(self, Self::Config(_) | Self::Completions(_) | Self::Man(_))
+    }
+
+    /// Whether it uses the bus. A command counts as one that does until it is named here.
+    pub(crate) fn needs_engine(&self) -> bool {
+        let is_offline = matches!(
+            self,
+            Self::Verify(_)
+                | Self::Restore(_)
+                | Self::Backup(BackupArgs { command: Some(_), .. })
+                | Self::Workspace(_)
+                | Self::Agent(_)
+                | Self::Acl(_)
+                | Self::Keys(_)
+        );
+        self.needs_settings() && !is_offline
+    }
+}
+
+impl Color {
+    /// What the raw arguments of the program ask for; only a guess, made before they are parsed.
+    pub(crate) fn asked(args: impl Iterator<Item = OsString>) -> Self {
+        let mut asked = Self::Auto;
+        let mut is_value = false;
+        for arg in args.take_while(|arg| arg != "--") {
+            let text = arg.to_str().unwrap_or_default();
+            let value = if is_value { Some(text) } else { text.strip_prefix("--color=") };
+            is_value = text == "--color";
+            if let Some(Ok(color)) = value.map(|value| Self::from_str(value, false)) {
+                asked = color;
+            }
+        }
+        asked
+    }
+}
+
 impl From<Color> for ColorChoice {
     fn from(color: Color) -> Self {
         match color {
@@ -222,8 +355,16 @@ fn role(text: &str) -> Result<Role, String> {
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong call, 3 partly (tasks were dead-lettered), 4 refused by
 policy, 5 unreachable, 6 outcome unknown, 7 no answer in time.
-Environment: VAKBUS_DATA_DIR, VAKBUS_WORKSPACE, VAKBUS_WORKSPACE_SECRET (raw, base64:… or hex:…;
-instead of the one in the data directory), VAKBUS_LOG, NO_COLOR.";
+Environment: VAKBUS_DATA_DIR, VAKBUS_WORKSPACE and the others that `vakbus config --help` names,
+VAKBUS_WORKSPACE_SECRET (raw, base64:… or hex:…; instead of the one in the data directory),
+VAKBUS_LOG, NO_COLOR.";
+
+const REVOKE_HELP: &str = "\
+The agent still knows the workspace's secret and could read on. To end that too:
+  vakbus keys rotate && vakbus keys withdraw v1
+
+Messages that were signed before the revocation are refused as well: their time is what the holder
+of the key wrote into them.";
 
 const SWARM_HELP: &str = "\
 The payload of a task arrives on the command's stdin and, as text, in place of {}.

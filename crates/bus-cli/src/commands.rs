@@ -2,7 +2,20 @@
 
 mod acl;
 mod agent;
+mod backup;
+mod call;
+mod completions;
+mod config;
+mod confirm;
+mod inbox;
+mod keys;
+mod live;
+mod man;
+mod queue;
+mod task;
+mod up;
 mod verify;
+mod worker;
 mod workspace;
 
 use crate::{
@@ -15,10 +28,26 @@ use crate::{
 pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
     let Cli { command, global } = cli;
     match command {
+        Command::Up(args) => up::run(&args, &global),
+        Command::Status => up::status(&global),
+        Command::Task(command) => task::run(command, &global),
+        Command::Worker(args) => worker::run(args, &global),
+        Command::Queue(command) => queue::run(command, &global),
+        Command::Inbox(command) => inbox::run(command, &global),
+        Command::Pub(args) => live::publish(&args, &global),
+        Command::Sub(args) => live::subscribe(&args, &global),
+        Command::Request(args) => call::request(&args, &global),
+        Command::Reply(args) => call::reply(args, &global),
         Command::Swarm(args) => swarm::run(args, &global),
         Command::Verify(args) => verify::run(&args, &global),
         Command::Workspace(command) => workspace::run(&command, &global),
         Command::Agent(command) => agent::run(command, &global),
+        Command::Backup(args) => backup::run(&args, &global),
+        Command::Restore(args) => backup::restore(&args, &global),
         Command::Acl(command) => acl::run(&command, &global),
+        Command::Config(command) => config::run(&command, &global),
+        Command::Keys(command) => keys::run(&command, &global),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args, &global),
     }
 }

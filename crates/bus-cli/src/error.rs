@@ -4,25 +4,53 @@ use std::process::ExitCode;
 
 use bus_core::{ErrorKind, Outcome};
 
-/// The stable exit codes.
+use crate::print;
+
+/// The stable exit codes; [`Exit::row`] has their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: done.
+    /// Done.
     Done,
-    /// 1: failed.
+    /// Failed.
     Failed,
-    /// 2: the call itself is wrong; nothing was started.
+    /// The call itself is wrong; nothing was started.
     Usage,
-    /// 3: partly done; some tasks were dead-lettered.
+    /// Partly done; some tasks were dead-lettered.
     Partly,
-    /// 4: refused by policy.
+    /// Refused by policy.
     Refused,
-    /// 5: the engine cannot be reached.
+    /// The engine cannot be reached.
     Unreachable,
-    /// 6: it may or may not have happened.
+    /// It may or may not have happened.
     Unknown,
-    /// 7: no answer in time.
+    /// No answer in time.
     Timeout,
+}
+
+/// What scripts and people know of an exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// What the shell sees. Never changes.
+    pub(crate) number: u8,
+    /// What to do next where the failure itself says nothing better.
+    pub(crate) next: &'static str,
+}
+
+impl Exit {
+    /// Its line of the one table of exit codes.
+    pub(crate) const fn row(self) -> Row {
+        let (number, next) = match self {
+            Self::Done => (0, "nothing is left to do"),
+            Self::Failed => (1, "run it again with -vv to see what led to this"),
+            Self::Usage => (2, "see --help of the command"),
+            Self::Partly => (3, "read the reason of each dead letter"),
+            Self::Refused => (4, "vakbus acl explain --role ROLE says which rule decides"),
+            Self::Unreachable => (5, "see that the engine runs and that you may reach it"),
+            Self::Unknown => (6, "look whether it happened before you try it again"),
+            Self::Timeout => (7, "the answer may still come: look again, or wait longer"),
+        };
+        Row { number, next }
+    }
 }
 
 /// A failure to tell the user.
@@ -52,13 +80,9 @@ impl CliError {
 
     /// The same as a warning: something was left out, and the command goes on.
     pub(crate) fn as_warning(&self) -> String {
-        self.told("warning")
-    }
-
-    fn told(&self, weight: &str) -> String {
         match &self.next {
-            Some(next) => format!("{weight}: {}\n  next: {next}", self.what),
-            None => format!("{weight}: {}", self.what),
+            Some(next) => told("warning", &self.what, next),
+            None => format!("warning: {}", print::harmless(&self.what)),
         }
     }
 
@@ -70,8 +94,14 @@ impl CliError {
 
 impl std::fmt::Display for CliError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.told("error"))
+        let next = self.next.as_deref().unwrap_or(self.code.row().next);
+        f.write_str(&told("error", &self.what, next))
     }
+}
+
+fn told(weight: &str, what: &str, next: &str) -> String {
+    // A stranger's words may be part of both: file names, what a command wrote.
+    format!("{weight}: {}\n  next: {}", print::harmless(what), print::harmless(next))
 }
 
 impl From<bus_core::Error> for CliError {
@@ -102,15 +132,9 @@ impl From<bus_crypto::CryptoError> for CliError {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Failed => 1,
-            Exit::Usage => 2,
-            Exit::Partly => 3,
-            Exit::Refused => 4,
-            Exit::Unreachable => 5,
-            Exit::Unknown => 6,
-            Exit::Timeout => 7,
-        })
+        Self::from(exit.row().number)
     }
 }
+
+#[cfg(test)]
+mod tests;

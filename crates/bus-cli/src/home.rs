@@ -9,7 +9,10 @@ use std::{
 
 use bus_crypto::{Entropy, SystemEntropy};
 use etcetera::BaseStrategy;
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{
+    fs::{FlockOperation, OFlags, flock},
+    io::Errno,
+};
 use zeroize::Zeroizing;
 
 use crate::error::{CliError, Exit};
@@ -26,6 +29,10 @@ pub(crate) struct Home {
 /// to its place.
 #[derive(Debug)]
 pub(crate) struct Draft(Home);
+
+/// The number of a file, and when it was changed last. A number alone is given again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct State(u64, i64, i64);
 
 /// The largest private file that is read, in bytes.
 const FILE_BYTES_MAX: usize = 64 * 1024;
@@ -81,9 +88,17 @@ impl Home {
         Ok(())
     }
 
-    /// Whether it exists as anything at all.
+    /// Whether it exists as anything at all. What cannot be looked at counts as being there: who
+    /// reads it is told why it cannot be.
     pub(crate) fn exists(&self) -> bool {
-        fs::symlink_metadata(&self.path).is_ok()
+        let looked = fs::symlink_metadata(&self.path);
+        !looked.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// What tells the file `name` from a later one of its name; none when there is none.
+    pub(crate) fn state(&self, name: &str) -> Option<State> {
+        let meta = fs::symlink_metadata(self.path.join(name)).ok()?;
+        Some(State(meta.ino(), meta.ctime(), meta.ctime_nsec()))
     }
 
     /// Refuses a symlink, a foreign owner, and write permission for others, from the data home
@@ -116,17 +131,45 @@ impl Home {
         })
     }
 
+    /// Writes the file `name` in place of the one that may be there: whoever reads it sees the old
+    /// one or the new one, whole.
+    pub(crate) fn replace(&self, name: &str, text: &str) -> Result<(), CliError> {
+        let path = self.path.join(name);
+        let draft = self.draft()?;
+        let replaced = write_draft(&draft, text)
+            .and_then(|()| fs::rename(draft.path(), &path))
+            .and_then(|()| self.sync());
+        replaced.map_err(|error| failed("write", &path, &error).next(ELSEWHERE))
+    }
+
+    /// Removes the file `name`; says whether it was there.
+    pub(crate) fn remove(&self, name: &str) -> Result<bool, CliError> {
+        let path = self.path.join(name);
+        match fs::remove_file(&path).and_then(|()| self.sync()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed("remove", &path, &error)),
+        }
+    }
+
     fn try_write_new(&self, path: &Path, text: &str, draft: &Draft) -> io::Result<()> {
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft.path())?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
+        write_draft(draft, text)?;
         // A link, because a rename would take the place of a file that is there.
         fs::hard_link(draft.path(), path)?;
         self.sync().inspect_err(|_| {
             // It might not be there after a crash, so it must not look as if it were.
             let _removed = fs::remove_file(path);
         })
+    }
+
+    /// Waits for the turn of this process to change what belongs together here; it lasts until what
+    /// is returned is dropped.
+    pub(crate) fn turn(&self) -> Result<File, CliError> {
+        let locked = File::open(&self.path).and_then(|dir| {
+            flock(&dir, FlockOperation::LockExclusive)?;
+            Ok(dir)
+        });
+        locked.map_err(|error| failed("lock", &self.path, &error))
     }
 
     /// Makes sure that the names in it outlive a crash of the machine.
@@ -138,17 +181,7 @@ impl Home {
     /// others, before a byte is read.
     pub(crate) fn read(&self, name: &str) -> Result<Zeroizing<String>, CliError> {
         self.check()?;
-        let path = self.path.join(name);
-        let file = open_private(&path)?;
-        // All that it may ever hold: a text that grows leaves copies behind that nobody wipes.
-        let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX + 1));
-        let read = file.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text);
-        let bytes = read.map_err(|error| failed("read", &path, &error))?;
-        if bytes > FILE_BYTES_MAX {
-            let what = format!("{} is larger than {FILE_BYTES_MAX} bytes", path.display());
-            return Err(CliError::new(Exit::Failed, what));
-        }
-        Ok(text)
+        read_private(&self.path.join(name))
     }
 
     /// The names of the entries in it that end in `ending`, without it, sorted; hidden ones not.
@@ -188,6 +221,28 @@ impl Drop for Draft {
         // Best effort: usually it was moved, and then there is nothing.
         let _gone = fs::remove_file(self.path()).or_else(|_| fs::remove_dir_all(self.path()));
     }
+}
+
+/// Reads the private file at `path`; refuses a symlink, a foreign owner, and any permission for
+/// others, before a byte is read.
+pub(crate) fn read_private(path: &Path) -> Result<Zeroizing<String>, CliError> {
+    let file = open_private(path)?;
+    // All that it may ever hold: a text that grows leaves copies behind that nobody wipes.
+    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX + 1));
+    let read = file.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text);
+    let bytes = read.map_err(|error| failed("read", path, &error))?;
+    if bytes > FILE_BYTES_MAX {
+        let what = format!("{} is larger than {FILE_BYTES_MAX} bytes", path.display());
+        return Err(CliError::new(Exit::Failed, what));
+    }
+    Ok(text)
+}
+
+fn write_draft(draft: &Draft, text: &str) -> io::Result<()> {
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft.path())?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 fn check(dir: &Path) -> Result<(), CliError> {

@@ -2,6 +2,8 @@
 
 use std::{
     io::{self, Write},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
 };
 
@@ -39,15 +41,57 @@ pub(crate) fn line(line: &str) -> Result<(), CliError> {
     }
 }
 
+/// Writes `text`, which ends in a line break, to stdout; a reader that went away is fine.
+///
+/// # Errors
+/// As [`json`].
+pub(crate) fn text(text: &str) -> Result<(), CliError> {
+    line(text.strip_suffix('\n').unwrap_or(text))
+}
+
+/// The members of two JSON objects in one; of a name in both the second counts.
+pub(crate) fn with(mut object: serde_json::Value, more: serde_json::Value) -> serde_json::Value {
+    if let (Some(object), serde_json::Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
+    object
+}
+
 /// The failure to tell when stdout does not take its data.
 pub(crate) fn unwritten(error: &io::Error) -> CliError {
     CliError::new(Exit::Failed, format!("cannot write to stdout: {error}"))
+}
+
+/// Prints what the parser says when there is nothing to run: help, the version, a wrong call.
+pub(crate) fn instead_of_a_run(said: &clap::Error) -> ExitCode {
+    let printed = said.print();
+    match printed {
+        _ if said.use_stderr() => Exit::Usage.into(),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let error = unwritten(&error);
+            talk(&error.to_string());
+            error.code().into()
+        }
+        _ => Exit::Done.into(),
+    }
 }
 
 /// Writes `text` and a line break to stderr.
 pub(crate) fn talk(text: &str) {
     // There is nobody to tell when stderr is gone.
     let _gone = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// Tells something that is no error, unless the user asked for quiet.
+pub(crate) fn remark(text: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        talk(text);
+    }
+}
+
+/// Fixes whether remarks are left out.
+pub(crate) fn set_quiet(is_quiet: bool) {
+    QUIET.store(is_quiet, Ordering::Relaxed);
 }
 
 /// Writes on a thread of its own and waits for it no longer than until `given_up`; none when it was
@@ -85,6 +129,8 @@ pub(crate) fn harmless(text: &str) -> String {
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
+
+static QUIET: AtomicBool = AtomicBool::new(false);
 
 #[cfg(test)]
 mod tests {

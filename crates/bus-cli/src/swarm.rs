@@ -5,6 +5,7 @@ mod evidence;
 mod feeder;
 mod files;
 mod fleet;
+mod ground;
 mod ledger;
 mod observer;
 mod plan;
@@ -13,35 +14,38 @@ mod show;
 mod signals;
 mod summary;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bus_core::{Stop, Worker};
 use bus_runner::CommandAgent;
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::{
-    feeder::Fed,
-    fleet::Fleet,
-    ledger::Ledger,
-    observer::Seen,
-    plan::Plan,
-    progress::Progress,
+    feeder::Fed, fleet::Fleet, ground::Ground, ledger::Ledger, observer::Seen, plan::Plan,
+    progress::Progress, summary::Summary,
+};
+pub(crate) use self::{
+    fleet::{LEASE_OF_DAEMON, run_id},
+    plan::surrounding_trace,
     signals::{Asked, Signals},
-    summary::Summary,
 };
 use crate::{
     args::{Global, SwarmArgs},
     error::{CliError, Exit},
     home::Home,
+    secrets::Secrets,
     workspace::Workspace,
 };
 
 /// Runs a swarm to its end and says how it went.
 pub(crate) fn run(args: SwarmArgs, global: &Global) -> Result<Exit, CliError> {
-    let plan = Plan::new(args)?;
+    let mut plan = Plan::new(args, &global.config)?;
     let home = Home::locate(global.data_dir.as_deref())?;
+    let secrets = Secrets::new(&global.config, &home);
+    secrets.withhold(&mut plan.command);
     let workspace = Workspace::open_or_new(&home, &global.workspace)?;
     plan.make_evidence_dir()?;
+    let daemon = Ground::daemon(global, &home);
     files::allow(plan.workers)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -50,7 +54,7 @@ pub(crate) fn run(args: SwarmArgs, global: &Global) -> Result<Exit, CliError> {
         .map_err(|error| CliError::new(Exit::Failed, format!("cannot start: {error}")))?;
     let exit = runtime.block_on(async {
         let mut signals = Signals::new();
-        let summary = drive(plan, &workspace, global, &mut signals).await?;
+        let summary = drive(plan, &workspace, (global, &secrets, daemon), &mut signals).await?;
         summary.print(global.json, signals.patience()).await?;
         Ok(summary.exit())
     });
@@ -61,13 +65,13 @@ pub(crate) fn run(args: SwarmArgs, global: &Global) -> Result<Exit, CliError> {
 
 /// The whole run on one engine: fleet up, tasks in, results out, evidence, fleet down.
 async fn drive(
-    plan: Plan,
+    mut plan: Plan,
     workspace: &Workspace,
-    global: &Global,
+    (global, secrets, daemon): (&Global, &Secrets, Option<PathBuf>),
     signals: &mut Signals,
 ) -> Result<Summary, CliError> {
+    let fleet = Fleet::start(workspace, &mut plan, (secrets, daemon)).await?;
     let plan = Arc::new(plan);
-    let fleet = Fleet::start(workspace, &plan).await?;
     let began = fleet.clock.now();
     let ledger = Arc::new(Ledger::new(plan.tasks.len()));
     let stop = Stop::default();
@@ -81,6 +85,9 @@ async fn drive(
 
     wait(&ledger, &stop, &mut workers, (signals, &progress)).await;
     let fed = join(feeder, &ledger).await;
+    if let Some(left) = fleet.left_behind(&plan, &ledger) {
+        progress.say(&left).await;
+    }
     progress.finish();
     tracing::info!("the tasks are done");
     let seconds = fleet.clock.now().since(began).as_secs_f64();

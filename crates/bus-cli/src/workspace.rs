@@ -1,21 +1,24 @@
 //! A workspace on this machine: its account key, its secret and its agents.
 
-use std::{
-    ffi::OsStr,
-    io,
-    os::unix::ffi::{OsStrExt, OsStringExt},
-    time::Duration,
-};
+mod identity;
+mod keys;
+mod revocations;
+
+use std::{io, time::Duration};
 
 use bus_core::{Certificate, Clock, Identity, Issue, SystemClock};
-use bus_crypto::{Keyring, NkeyKind, PublicKey, SigningKey, SystemEntropy, WorkspaceSecret, creds};
+use bus_crypto::{NkeyKind, PublicKey, SigningKey, SystemEntropy, creds};
 use bus_subjects::{AgentId, Role, WorkspaceId};
-use zeroize::Zeroizing;
 
 use crate::{
     error::{CliError, Exit},
     home::Home,
     print,
+};
+
+pub(crate) use self::{
+    identity::Part,
+    keys::{KeyStanding, NamedSecret},
 };
 
 /// An opened workspace. Keys are in memory only while this lives.
@@ -25,15 +28,11 @@ pub(crate) struct Workspace {
     account: SigningKey,
 }
 
-/// The variable that holds the workspace's secret instead of the file.
-pub(crate) const SECRET_VARIABLE: &str = "VAKBUS_WORKSPACE_SECRET";
-
-/// The name under which the first secret of a workspace is kept.
-const SECRET_NAME: &str = "v1";
-
 impl Workspace {
     /// Opens the workspace `name`, or makes it with new keys when there is none.
     pub(crate) fn open_or_new(home: &Home, name: &WorkspaceId) -> Result<Self, CliError> {
+        // Says what is wrong with the place before anything is looked for there.
+        home.below("workspaces").create()?;
         if Self::dir(home, name).exists() {
             return Self::open(home, name);
         }
@@ -47,6 +46,8 @@ impl Workspace {
     /// Makes the workspace `name` with a new account key and a new secret.
     pub(crate) fn new(home: &Home, name: &WorkspaceId) -> Result<Self, CliError> {
         let dir = Self::dir(home, name);
+        let all = home.below("workspaces");
+        all.create()?;
         if dir.exists() {
             let what = format!("workspace {name} exists already");
             return Err(
@@ -54,14 +55,12 @@ impl Workspace {
             );
         }
         let entropy = SystemEntropy::new();
-        let all = home.below("workspaces");
-        all.create()?;
         // Complete or not there at all: it is made beside its place and moved there at once.
         let draft = all.draft()?;
         draft.dir().create()?;
         let account = SigningKey::generate(NkeyKind::Account, &entropy)?;
         draft.dir().write_new("account.nk", &account.seed_text())?;
-        draft.dir().write_new("secret", &WorkspaceSecret::generate(&entropy)?.to_text())?;
+        Self::first_secret(draft.dir())?;
         draft.dir().below("agents").create()?;
         let moved = std::fs::rename(draft.path(), dir.path()).and_then(|()| all.sync());
         moved.map_err(|error| {
@@ -116,24 +115,6 @@ impl Workspace {
         self.account.public()
     }
 
-    /// Its secrets: the one of the environment when there is one, else the one on disk.
-    pub(crate) fn keyring(&self) -> Result<Keyring, CliError> {
-        let secret = match std::env::var_os(SECRET_VARIABLE) {
-            Some(value) => {
-                let value = Zeroizing::new(value.into_vec());
-                WorkspaceSecret::from_env_text(OsStr::from_bytes(&value)).map_err(|error| {
-                    CliError::usage(format!("{SECRET_VARIABLE}: {error}"))
-                        .next("unset it to use the secret of the data directory")
-                })?
-            }
-            None => WorkspaceSecret::from_text(&self.dir.read("secret")?)
-                .map_err(|error| damaged(&self.dir, "secret", error))?,
-        };
-        let keyring = Keyring::new();
-        keyring.add_secret(self.name.as_str(), SECRET_NAME, secret)?;
-        Ok(keyring)
-    }
-
     /// Makes an identity that lives in memory only.
     pub(crate) fn issue(
         &self,
@@ -176,7 +157,7 @@ impl Workspace {
         for name in agents.list(".creds")? {
             match self.agent(&agents, &name) {
                 Ok(certificate) => found.push(certificate),
-                Err(error) => print::talk(&error.as_warning()),
+                Err(error) => print::remark(&error.as_warning()),
             }
         }
         Ok(found)
@@ -193,7 +174,10 @@ impl Workspace {
             _ if !is_ours => "is signed by another account than this workspace's",
             Certificate { workspace, .. } if *workspace != self.name => "is for another workspace",
             Certificate { agent, .. } if agent.as_str() != name => "is for another agent",
-            _ => return Ok(certificate),
+            _ => {
+                self.check_not_revoked(&certificate)?;
+                return Ok(certificate);
+            }
         };
         let path = agents.path().join(&file);
         let what = format!("{}: its certificate {other}", path.display());

@@ -21,12 +21,17 @@ use crate::{
 pub struct Suite(Arc<Inner>);
 
 struct Inner {
-    make: Box<dyn Fn() -> Arc<dyn Harness> + Send + Sync>,
+    make: Make,
+    /// For the cases that restart the broker, when they have a harness of their own.
+    restarts: Option<Make>,
     declared: Option<Declared>,
     limit: Duration,
     /// Held for writing by a case that must be alone, for reading by all others.
     gate: RwLock<()>,
 }
+
+/// Makes a harness anew.
+type Make = Box<dyn Fn() -> Arc<dyn Harness> + Send + Sync>;
 
 impl Suite {
     /// The variable that turns the output of [`Suite::run`] into JSON lines when it is `1`.
@@ -37,10 +42,23 @@ impl Suite {
     pub fn new<H: Harness>(make: impl Fn() -> H + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             make: Box::new(move || Arc::new(make())),
+            restarts: None,
             declared: None,
             limit: Duration::from_secs(30),
             gate: RwLock::new(()),
         }))
+    }
+
+    /// Asks the cases that restart the broker of what `make` makes instead: for an engine that
+    /// keeps what it stored only in some of its uses.
+    ///
+    /// Each of these harnesses needs a broker of its own, for their cases run beside all others.
+    #[must_use]
+    pub fn restarts<H: Harness>(mut self, make: impl Fn() -> H + Send + Sync + 'static) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.restarts = Some(Box::new(move || Arc::new(make())));
+        }
+        self
     }
 
     /// Compares the cases that do not apply with `lock`, lines of `<engine> <case> <reason>`:
@@ -101,7 +119,7 @@ impl Suite {
 
     /// As many as the machine has; more when the cases mostly wait for time to pass.
     fn threads(&self) -> usize {
-        const WHERE_TIME_IS_REAL: usize = 8;
+        const WHERE_TIME_IS_REAL: usize = 16;
         let machine = thread::available_parallelism().map_or(1, usize::from);
         if (self.0.make)().virtual_time() { machine } else { machine.max(WHERE_TIME_IS_REAL) }
     }
@@ -135,12 +153,14 @@ impl Suite {
     fn judge(&self, number: usize, area: &'static str, case: &'static Case) -> CaseReport {
         let gate = &self.0.gate;
         let (mut _alone, mut _shared) = (None, None);
-        if case.is_alone() {
+        let apart = self.0.restarts.as_ref().filter(|_| case.is_alone());
+        if case.is_alone() && apart.is_none() {
             _alone = Some(gate.write().unwrap_or_else(PoisonError::into_inner));
         } else {
             _shared = Some(gate.read().unwrap_or_else(PoisonError::into_inner));
         }
-        let report = Trial { area, case, number, harness: (self.0.make)() }.run(self.0.limit);
+        let harness = apart.unwrap_or(&self.0.make)();
+        let report = Trial { area, case, number, harness }.run(self.0.limit);
         match &self.0.declared {
             Some(declared) => declared.compare(report),
             None => report,
@@ -189,6 +209,10 @@ fn print_line(report: &CaseReport) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
+    use bus_core::{BoxFuture, Durability, Engine, Error, ErrorKind, Promises, Result};
+
     use super::*;
 
     #[test]
@@ -200,5 +224,63 @@ mod tests {
             reports.put(place, report, |report| told.lock().unwrap().push(report.case));
         }
         assert_eq!(told.into_inner().unwrap(), ["first", "second", "third", "fourth"]);
+    }
+
+    #[test]
+    fn cases_that_restart_are_asked_of_their_own_harness() {
+        let suite = Suite::new(|| Unreachable("others", None));
+        let suite = suite.restarts(|| Unreachable("restarts", None));
+        let reports = suite.outcomes(|name| name == RESTART || name == OTHER);
+        let asked: Vec<_> = reports.iter().map(|report| (report.case, report.engine)).collect();
+        assert_eq!(asked, [(OTHER, "others"), (RESTART, "restarts")]);
+    }
+
+    #[test]
+    fn cases_that_restart_on_their_own_harness_run_beside_the_others() {
+        let both = Arc::new(Barrier::new(2));
+        let (here, there) = (Arc::clone(&both), both);
+        let suite = Suite::new(move || Unreachable("others", Some(Arc::clone(&here))));
+        let suite = suite.restarts(move || Unreachable("restarts", Some(Arc::clone(&there))));
+        for report in suite.reports(2, |name| name == RESTART || name == OTHER, |_| ()) {
+            let CaseOutcome::Failed { reason } = report.outcome else { panic!("{report:?}") };
+            assert!(reason.contains("nobody is there"), "they met: {reason}");
+        }
+    }
+
+    const RESTART: &str = "a_restart_keeps_buckets";
+    const OTHER: &str = "every_subscriber_hears_every_frame";
+
+    /// Lets nobody connect, after all who try to have met.
+    struct Unreachable(&'static str, Option<Arc<Barrier>>);
+
+    impl Harness for Unreachable {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn promises(&self) -> Promises {
+            Promises { engine: self.0, durability: Durability::Synced, shared: true }
+        }
+
+        fn connect<'a>(&'a self, _who: &'a str) -> BoxFuture<'a, Result<Arc<dyn Engine>>> {
+            Box::pin(async {
+                if let Some(all) = &self.1 {
+                    all.wait();
+                }
+                Err(Error::new(ErrorKind::Unavailable, "connect", "nobody is there"))
+            })
+        }
+
+        fn restart(&self) -> BoxFuture<'_, Result<()>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn virtual_time(&self) -> bool {
+            false
+        }
+
+        fn elapse(&self, by: Duration) -> BoxFuture<'_, ()> {
+            Box::pin(crate::wait_out(by))
+        }
     }
 }

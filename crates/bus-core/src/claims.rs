@@ -67,6 +67,10 @@ pub enum GivenUpCause {
     Refused,
     /// Its key was withdrawn.
     KeyWithdrawn,
+    /// Its deadline was over.
+    Expired,
+    /// It was cancelled.
+    Cancelled,
 }
 
 impl GivenUpCause {
@@ -77,6 +81,8 @@ impl GivenUpCause {
             Self::Vanished => TaskOutcome::Vanished,
             Self::Refused => TaskOutcome::Refused,
             Self::KeyWithdrawn => TaskOutcome::KeyWithdrawn,
+            Self::Expired => TaskOutcome::Expired,
+            Self::Cancelled => TaskOutcome::Cancelled,
         }
     }
 }
@@ -110,7 +116,11 @@ impl Claimed {
         Self { stream: delivery.stream().clone(), stored: delivery.stored, seq: delivery.seq }
     }
 
-    fn key(&self) -> Result<BucketKey> {
+    pub(crate) fn at(stream: StreamName, stored: Timestamp, seq: Seq) -> Self {
+        Self { stream, stored, seq }
+    }
+
+    pub(crate) fn key(&self) -> Result<BucketKey> {
         // Keys know no `~`, as in `BucketKey::from_token`.
         let stream = self.stream.as_str().replace('~', "=");
         Ok(BucketKey::parse(&format!("{stream}/{}/{}", self.stored.unix_ns(), self.seq.0))?)

@@ -1,11 +1,13 @@
 //! What is kept of a task that was given up: enough to understand it and to send it again.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bus_envelope::Headers;
+use bus_envelope::{Headers, Timestamp};
 use bus_subjects::{StreamName, Subject};
 use serde::{Deserialize, Serialize};
 
-use crate::{Delivery, Error, ErrorKind, Frame, FrameId, OrderKey, Placement, Priority, Result};
+use crate::{
+    Delivery, Error, ErrorKind, Frame, FrameId, OrderKey, Placement, Priority, Result, Seq,
+};
 
 /// The record of a task that was given up, as its dead letter's payload (JSON).
 ///
@@ -93,8 +95,13 @@ impl DeadLetterEvent {
     /// same dead letter is a duplicate.
     #[must_use]
     pub fn frame_id(stream: &StreamName, delivery: &Delivery) -> String {
+        Self::id_at(stream, delivery.stored, delivery.seq)
+    }
+
+    /// As [`DeadLetterEvent::frame_id`], of the message at `seq` that was stored at `stored`.
+    pub(crate) fn id_at(stream: &StreamName, stored: Timestamp, seq: Seq) -> String {
         let stream: String = stream.as_str().chars().take(64).collect();
-        format!("{stream}@{}:{}", delivery.stored.unix_ns(), delivery.seq.0)
+        format!("{stream}@{}:{}", stored.unix_ns(), seq.0)
     }
 }
 

@@ -99,6 +99,10 @@ pub trait Claiming: Stream<Item = Result<Delivery>> + Send {
         cx: &mut Context<'_>,
         max: NonZeroUsize,
     ) -> Poll<Option<Result<Vec<Delivery>>>>;
+
+    /// The call that polled last was dropped before it was answered: nothing is claimed for it any
+    /// more, and a wake-up that was meant for it goes to another member.
+    fn give_up(self: Pin<&mut Self>);
 }
 
 impl Deliveries {
@@ -117,7 +121,8 @@ impl Deliveries {
     ///
     /// Cancel safe: a dropped call claims nothing.
     pub async fn next(&mut self) -> Option<Result<Delivery>> {
-        std::future::poll_fn(|cx| self.0.as_mut().poll_next(cx)).await
+        let mut call = Call { member: self, waits: false };
+        std::future::poll_fn(move |cx| call.poll(|member| member.poll_next(cx))).await
     }
 
     /// Waits until a message is there and claims what is ready then, `max` messages at most; else
@@ -125,7 +130,31 @@ impl Deliveries {
     ///
     /// Cancel safe: a dropped call claims nothing.
     pub async fn next_many(&mut self, max: NonZeroUsize) -> Option<Result<Vec<Delivery>>> {
-        std::future::poll_fn(|cx| self.0.as_mut().poll_many(cx, max)).await
+        let mut call = Call { member: self, waits: false };
+        std::future::poll_fn(move |cx| call.poll(|member| member.poll_many(cx, max))).await
+    }
+}
+
+/// A call that waits for a delivery; its end is told to the member when it comes too early.
+struct Call<'a> {
+    member: &'a mut Deliveries,
+    waits: bool,
+}
+
+impl Call<'_> {
+    #[inline]
+    fn poll<T>(&mut self, poll: impl FnOnce(Pin<&mut dyn Claiming>) -> Poll<T>) -> Poll<T> {
+        let polled = poll(self.member.0.as_mut());
+        self.waits = polled.is_pending();
+        polled
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if self.waits {
+            self.member.0.as_mut().give_up();
+        }
     }
 }
 
@@ -147,6 +176,13 @@ impl Delivery {
         self.settle.stream()
     }
 
+    /// The engine's side of it and the token that names it there, for an engine that passes the
+    /// delivery on.
+    #[must_use]
+    pub fn settler(&self) -> (Arc<dyn Settle>, u64) {
+        (Arc::clone(&self.settle), self.token)
+    }
+
     /// The same delivery, with a step between it and the engine's side.
     pub(crate) fn settled_through(
         self,
@@ -159,8 +195,15 @@ impl Delivery {
     ///
     /// # Errors
     /// `LeaseLost`, `Closed`; `Timeout` and `Unavailable` with outcome unknown.
-    pub async fn settle(self, verdict: Verdict) -> Result<()> {
-        self.settle.settle(self.token, verdict).await
+    #[inline]
+    pub fn settle(self, verdict: Verdict) -> impl Future<Output = Result<()>> + Send {
+        // Only what is needed goes into the future, which is moved to where it is awaited. The
+        // frame is: where this is the last to hold it, it is dropped here and under no lock.
+        let Self { frame, settle, token, .. } = self;
+        async move {
+            let _held = &frame;
+            settle.settle(token, verdict).await
+        }
     }
 
     /// Starts the lease anew.
@@ -219,6 +262,8 @@ impl<S: Stream<Item = Result<Delivery>> + Send> Claiming for OneByOne<S> {
     ) -> Poll<Option<Result<Vec<Delivery>>>> {
         self.poll_next(cx).map(|next| next.map(|one| one.map(|delivery| vec![delivery])))
     }
+
+    fn give_up(self: Pin<&mut Self>) {}
 }
 
 impl Claiming for Deliveries {
@@ -228,6 +273,10 @@ impl Claiming for Deliveries {
         max: NonZeroUsize,
     ) -> Poll<Option<Result<Vec<Delivery>>>> {
         self.0.as_mut().poll_many(cx, max)
+    }
+
+    fn give_up(mut self: Pin<&mut Self>) {
+        self.0.as_mut().give_up();
     }
 }
 

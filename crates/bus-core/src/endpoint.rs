@@ -2,6 +2,7 @@
 
 mod batch;
 mod begin;
+mod call;
 mod chain;
 mod feed;
 mod live;
@@ -25,6 +26,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 pub use self::{
+    call::{Asked, CallOutcome, Calls, Heard},
     feed::{Checkpointed, EventFeed, Incoming},
     outgoing::Outgoing,
     pipeline::{Pipeline, Ticket},
@@ -250,6 +252,16 @@ impl Endpoint {
     fn certificate_ended(&self, op: &'static str) -> Error {
         let detail = "the certificate of this identity is not valid at this time";
         Error::new(crate::ErrorKind::Denied, op, detail).at(self.agent())
+    }
+
+    /// The key it seals with.
+    pub(crate) fn seal_key(&self) -> &SealKey {
+        &self.0.seal_key
+    }
+
+    /// The workspace's secrets.
+    pub(crate) fn keyring(&self) -> &Keyring {
+        &self.0.parts.keyring
     }
 
     /// Whose signatures it accepts.

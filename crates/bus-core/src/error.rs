@@ -117,7 +117,8 @@ impl Error {
     }
 
     /// What happened, without operation and subject.
-    pub(crate) fn detail(&self) -> &str {
+    #[must_use]
+    pub fn detail(&self) -> &str {
         &self.0.detail
     }
 

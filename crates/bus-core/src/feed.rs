@@ -157,6 +157,9 @@ impl Subscription {
     }
 
     /// The next item; `None` when the bus was closed. Cancel safe.
+    ///
+    /// An engine may let other tasks run before it looks, so a single poll may find nothing
+    /// although a frame waits: to be awaited, not tried.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "there is no other word for it in streams")]
     pub fn next(&mut self) -> Next<'_> {

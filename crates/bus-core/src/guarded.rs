@@ -1,5 +1,7 @@
 //! An engine behind a policy: what the policy does not allow never reaches it.
 
+mod answers;
+
 use std::{sync::Arc, time::Duration};
 
 use bus_envelope::Timestamp;
@@ -7,6 +9,7 @@ use bus_subjects::{
     AclPolicy, Address, BucketKey, BucketName, ConsumerName, Filter, StreamName, Subject,
 };
 
+pub use self::answers::Answers;
 use crate::{
     Answer, Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, ConsumerSpec, ConsumerState,
     Deliveries, Engine, Entry, Error, ErrorKind, Expect, ExpectRevision, Frame, Lag, Overflow,
@@ -24,17 +27,21 @@ use crate::{
 /// append tasks, dead letters or evidence to a subject may also read what is stored there, to go
 /// on from it and to know its own messages again, unless the policy denies to hear it.
 ///
+/// Who heard a call may answer it, once and for two minutes: see [`Answers`]. A frame that is
+/// published may ask for answers only where its sender may hear them.
+///
 /// The wrapper forwards everything else; its place in a stack does not matter, because it only ever
 /// refuses. Closing it closes the connection it guards: give every identity one of its own.
 pub struct Guarded {
     inner: Arc<dyn Engine>,
     policy: AclPolicy,
+    answers: Answers,
 }
 
 impl Guarded {
     /// Puts `policy` before `inner`.
     pub fn new(inner: Arc<dyn Engine>, policy: AclPolicy) -> Self {
-        Self { inner, policy }
+        Self { inner, policy, answers: Answers::default() }
     }
 
     fn may_publish(&self, op: &'static str, subject: &Subject) -> Result<()> {
@@ -108,7 +115,9 @@ pub(crate) fn denied(
 
 impl Bus for Guarded {
     fn publish(&self, frame: Frame) -> BoxFuture<'_, Result<()>> {
-        match self.may_publish("publish", &frame.subject) {
+        // An answer that is too large must not use up the right to a better one.
+        let checked = frame.check_live("publish");
+        match checked.and_then(|()| self.answers.check_publish(&self.policy, &frame)) {
             Ok(()) => self.inner.publish(frame),
             Err(error) => refuse(error),
         }
@@ -116,7 +125,10 @@ impl Bus for Guarded {
 
     fn subscribe(&self, filter: Filter, overflow: Overflow) -> BoxFuture<'_, Result<Subscription>> {
         match self.may_subscribe("subscribe", &filter) {
-            Ok(()) => self.inner.subscribe(filter, overflow),
+            Ok(()) => Box::pin(async move {
+                let subscription = self.inner.subscribe(filter.clone(), overflow).await?;
+                Ok(self.answers.heard_by(&filter, subscription))
+            }),
             Err(error) => refuse(error),
         }
     }

@@ -5,10 +5,12 @@ mod approvals;
 mod blob;
 mod bucket;
 mod bus;
+mod cancels;
 mod checkpoint;
 mod claims;
 mod clock;
 mod dead_letter;
+mod deadline;
 mod delivery;
 mod dlq;
 mod endpoint;
@@ -21,12 +23,16 @@ mod identity;
 mod live_verifier;
 mod mailbox;
 mod metrics;
+pub mod packed;
 mod placement;
 pub mod planes;
 mod redrive;
+mod results;
+mod revocation;
 mod roster;
 mod segment;
 mod spec;
+mod tasks;
 mod worker;
 
 pub use answer::Answer;
@@ -38,18 +44,20 @@ pub use bucket::{
     BucketMirror, Buckets, Change, Entry, ExpectRevision, KeyState, Put, Revision, Watch, WatchItem,
 };
 pub use bus::{BoxFuture, Bus};
+pub use cancels::CancelMark;
 pub use checkpoint::{CheckpointPolicy, LiveCheckpoint};
 pub use claims::{ClaimMark, GivenUp, GivenUpCause};
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use dead_letter::{DeadLetterEvent, OriginalFrame, OriginalPlacement};
+pub use deadline::Deadline;
 pub use delivery::{Claiming, Deliveries, Delivery, Settle, Verdict, settle_all, settle_each};
 pub use dlq::{
     BulkReport, DeadLetter, DeadLetters, LetterContent, LetterCount, LetterFilter, LetterOrder,
     Letters, Redrive, Redriven,
 };
 pub use endpoint::{
-    Checkpointed, Endpoint, EndpointParts, EventFeed, Incoming, Opened, Outgoing, Pipeline,
-    Recorded, Sent, Ticket,
+    Asked, CallOutcome, Calls, Checkpointed, Endpoint, EndpointParts, EventFeed, Heard, Incoming,
+    Opened, Outgoing, Pipeline, Recorded, Sent, Ticket,
 };
 pub use engine::{Engine, Promises};
 pub use error::{Error, ErrorKind, Outcome, Result};
@@ -57,7 +65,7 @@ pub use feed::{
     FeedBatch, FeedItem, FeedRef, Next, NextRef, Replay, SharedFrame, Stored, Subscription,
 };
 pub use frame::{Frame, FrameId};
-pub use guarded::Guarded;
+pub use guarded::{Answers, Guarded};
 pub use identity::{Certificate, Identity, Issue, certify};
 pub use live_verifier::{LiveLimits, LiveVerifier, Standing, Vouching};
 pub use mailbox::{Mail, Mailbox};
@@ -67,12 +75,17 @@ pub use metrics::{
 };
 pub use placement::{OrderKey, Placement, Priority};
 pub use redrive::{Backoff, Decision, Failure, RetryPolicy};
+pub use results::{
+    OutputReader, ResultOutput, ResultWatch, ResultWriter, Results, TaskResult, output_hash,
+};
+pub use revocation::Revocation;
 pub use roster::{Roster, SignerError};
 pub use segment::{Segment, SegmentFrame, SegmentRun, Tally};
 pub use spec::{
     ConsumerSpec, ConsumerState, Durability, Expect, Lag, Overflow, Receipt, Retention, Seq,
     StreamSpec,
 };
+pub use tasks::{Cancelled, QueuedState, QueuedTask, QueuedTasks, Tasks};
 pub use worker::{
     Handled, Handler, Job, Permit, RateKey, RateLimit, RateLimiter, Stop, TaskEvent, Worker,
     WorkerSpec,

@@ -1,21 +1,32 @@
 //! The agents a workspace's account key vouches for, and the check of who signed a message.
 
+mod finder;
+
 use std::{
     collections::HashMap,
     sync::{Arc, RwLock},
 };
 
 use bus_crypto::PublicKey;
-use bus_envelope::{EventHash, MessageEnvelope};
+use bus_envelope::{EventHash, MessageEnvelope, Timestamp};
 use bus_subjects::AclPolicy;
 
-use crate::{Certificate, Error, ErrorKind, Result};
+use self::finder::Finder;
+use crate::{Certificate, Error, ErrorKind, Result, Revocation};
 
 /// The certificates admitted under one account key. Safe to share; admitting takes `&self`.
 #[derive(Debug)]
 pub struct Roster {
     account: PublicKey,
-    members: RwLock<HashMap<String, Arc<Member>>>,
+    known: RwLock<Known>,
+    finder: Finder,
+}
+
+/// Who was admitted, and which keys no longer count, by their nkey texts.
+#[derive(Debug, Default)]
+struct Known {
+    members: HashMap<String, Arc<Member>>,
+    revoked: HashMap<String, Timestamp>,
 }
 
 #[derive(Debug)]
@@ -34,6 +45,10 @@ pub enum SignerError {
     /// No admitted certificate names the signing key.
     #[error("no certificate of this workspace names the signing key")]
     UnknownSigner,
+    /// The account revoked the signing key. What it signed before counts no more either: only the
+    /// key's holder says when that was.
+    #[error("the signing key is revoked")]
+    Revoked,
     /// The signature does not fit the message.
     #[error("the signature does not fit the message")]
     BadSignature,
@@ -58,7 +73,22 @@ impl Roster {
     /// A roster of nobody, under the account key `account`.
     #[must_use]
     pub fn new(account: PublicKey) -> Self {
-        Self { account, members: RwLock::default() }
+        Self { account, known: RwLock::default(), finder: Finder::default() }
+    }
+
+    /// The same roster, which asks `find` for the certificate of a signer that nobody admitted
+    /// yet, by the public key as nkey text. What it finds is held to the account key like any
+    /// other.
+    ///
+    /// It is asked while a message is checked, for each message of a signer it does not find: let
+    /// it answer quickly.
+    #[must_use]
+    pub fn finding(
+        mut self,
+        find: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.finder = Finder::new(find);
+        self
     }
 
     /// The account key whose word counts here.
@@ -78,18 +108,41 @@ impl Roster {
             let detail = "the certificate is signed by another account than this workspace's";
             return Err(Error::new(ErrorKind::Denied, "admit", detail).at(&certificate.agent));
         }
-        let mut members = self.members.write().unwrap_or_else(|poison| poison.into_inner());
+        let mut known = self.known.write().unwrap_or_else(|poison| poison.into_inner());
         let nkey = certificate.nkey.text();
-        if let Some(known) = members.get(&nkey) {
-            if *known.certificate == certificate {
+        if let Some(member) = known.members.get(&nkey) {
+            if *member.certificate == certificate {
                 return Ok(());
             }
             let detail = "this key has another certificate already";
             return Err(Error::new(ErrorKind::Conflict, "admit", detail).at(&certificate.agent));
         }
         let policy = certificate.policy();
-        members.insert(nkey, Arc::new(Member { certificate: Arc::new(certificate), policy }));
+        known.members.insert(nkey, Arc::new(Member { certificate: Arc::new(certificate), policy }));
         Ok(())
+    }
+
+    /// Takes a key out: from now on nothing that it signed is accepted. Of several revocations of
+    /// one key the earliest time is kept.
+    ///
+    /// # Errors
+    /// `Denied` when another account revoked it.
+    pub fn revoke(&self, revocation: &Revocation) -> Result<()> {
+        if revocation.issuer != self.account {
+            let detail = "the revocation is by another account than this workspace's";
+            return Err(Error::new(ErrorKind::Denied, "revoke", detail).at(&revocation.agent));
+        }
+        let mut known = self.known.write().unwrap_or_else(|poison| poison.into_inner());
+        let at = known.revoked.entry(revocation.nkey.text()).or_insert(revocation.at);
+        *at = revocation.at.min(*at);
+        Ok(())
+    }
+
+    /// When the public key `signer`, given as nkey text, was revoked, if it was.
+    #[must_use]
+    pub fn revoked(&self, signer: &str) -> Option<Timestamp> {
+        let known = self.known.read().unwrap_or_else(|poison| poison.into_inner());
+        known.revoked.get(signer).copied()
     }
 
     /// The certificate of the public key `signer`, given as nkey text.
@@ -116,8 +169,24 @@ impl Roster {
         envelope: &MessageEnvelope,
         leaf: &EventHash,
     ) -> Result<Arc<Certificate>, SignerError> {
+        self.verify_right(envelope, leaf, |policy| policy.can_publish(&envelope.subject))
+    }
+
+    /// As [`Roster::verify_hashed`], where `may` says whether the signer's policy gives the right.
+    pub(crate) fn verify_right(
+        &self,
+        envelope: &MessageEnvelope,
+        leaf: &EventHash,
+        may: impl FnOnce(&AclPolicy) -> bool,
+    ) -> Result<Arc<Certificate>, SignerError> {
         let signature = envelope.signature.as_ref().ok_or(SignerError::Unsigned)?;
-        let member = self.member(&signature.signer).ok_or(SignerError::UnknownSigner)?;
+        let member = match self.standing(&signature.signer) {
+            Err(SignerError::UnknownSigner) => {
+                self.look_for(&signature.signer);
+                self.standing(&signature.signer)?
+            }
+            known => known?,
+        };
         let certificate = &member.certificate;
         if certificate.workspace != envelope.lineage.workspace {
             return Err(SignerError::WrongWorkspace);
@@ -139,15 +208,34 @@ impl Roster {
         if !certificate.is_valid_at(envelope.time) {
             return Err(SignerError::Expired);
         }
-        if !member.policy.can_publish(&envelope.subject) {
+        if !may(&member.policy) {
             return Err(SignerError::NotPermitted);
         }
         Ok(Arc::clone(certificate))
     }
 
     fn member(&self, signer: &str) -> Option<Arc<Member>> {
-        let members = self.members.read().unwrap_or_else(|poison| poison.into_inner());
-        members.get(signer).cloned()
+        let known = self.known.read().unwrap_or_else(|poison| poison.into_inner());
+        known.members.get(signer).cloned()
+    }
+
+    /// Admits a signer that is not known, if it can be found.
+    fn look_for(&self, signer: &str) {
+        if let Some(token) = self.finder.find(signer)
+            && let Err(error) = self.admit(&token)
+        {
+            tracing::warn!(signer, %error, "a certificate that was found is not taken");
+        }
+    }
+
+    /// The member whose word counts.
+    fn standing(&self, signer: &str) -> Result<Arc<Member>, SignerError> {
+        let known = self.known.read().unwrap_or_else(|poison| poison.into_inner());
+        let member = known.members.get(signer).ok_or(SignerError::UnknownSigner)?;
+        if known.revoked.contains_key(signer) {
+            return Err(SignerError::Revoked);
+        }
+        Ok(Arc::clone(member))
     }
 }
 

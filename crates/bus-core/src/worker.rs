@@ -53,6 +53,10 @@ pub struct WorkerSpec {
     /// How many tasks of one key it may begin in a time; no limit by default. A task over the limit
     /// is handed back until its turn, which uses up no attempt and holds up no other key.
     pub rate: Option<RateLimiter>,
+    /// Whether it hears that a task was cancelled, before it begins and while it runs; off by
+    /// default. It costs a watch for each attempt. Without it, the cancelling of a task counts when
+    /// somebody gets the task who hears it.
+    pub hears_cancels: bool,
 }
 
 /// Does the work of one task.
@@ -167,6 +171,7 @@ impl WorkerSpec {
             concurrency: NonZeroUsize::MIN,
             drain_max: None,
             rate: None,
+            hears_cancels: false,
         }
     }
 }

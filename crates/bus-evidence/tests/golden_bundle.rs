@@ -58,7 +58,7 @@ fn bundles_are_judged_as_the_specification_says() {
             kept.iter().map(|text| text.as_str().unwrap().to_owned()).collect()
         });
         let trust = case["trust"].as_str().map(|account| PublicKey::parse(account).unwrap());
-        match verify_files(&files, &Options { trust, kept }) {
+        match verify_files(&files, &Options { trust, kept, ..Options::default() }) {
             Ok(report) => json!({
                 "verdict": report.verdict(),
                 "kept": report.kept.len(),

@@ -14,9 +14,10 @@ impl Buckets for InMemoryBus {
         Box::pin(async move {
             let connection = self.connection();
             connection.check_open("get")?;
-            let entry = connection.state().with(|store, now| store.get(&bucket, &key, now));
+            let (entry, position) =
+                connection.state().with(|store, now| store.get(&bucket, &key, now));
             consume_budget().await;
-            Ok(entry)
+            connection.safety().told(position, Ok(entry)).await
         })
     }
 
@@ -33,8 +34,10 @@ impl Buckets for InMemoryBus {
             // A copy, so that a few bytes never keep the large buffer they are a part of, and that
             // nothing of the caller's is dropped under the lock.
             put.value = Bytes::copy_from_slice(&put.value);
-            let written = connection.state().with(|store, now| store.put(&bucket, &key, put, now));
-            let revision = written?;
+            connection.safety().admit("put", RECORD_BYTES + put.value.len(), false)?;
+            let (written, position) =
+                connection.state().with(|store, now| store.put(&bucket, &key, put, now));
+            let revision = connection.safety().told(position, written).await?;
             // Who writes on and on must let those run who watch on the same thread.
             consume_budget().await;
             Ok(revision)
@@ -51,7 +54,10 @@ impl Buckets for InMemoryBus {
             let connection = self.connection();
             connection.check_open("delete")?;
             let state = connection.state();
-            state.with(|store, now| store.delete(&bucket, &key, expect, now))?;
+            connection.safety().admit("delete", RECORD_BYTES, true)?;
+            let (deleted, position) =
+                state.with(|store, now| store.delete(&bucket, &key, expect, now));
+            connection.safety().told(position, deleted).await?;
             consume_budget().await;
             Ok(())
         })
@@ -70,3 +76,6 @@ impl Buckets for InMemoryBus {
         })
     }
 }
+
+/// What a change takes in a journal beside its value, about.
+const RECORD_BYTES: usize = 512;

@@ -18,8 +18,17 @@ use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
 use tokio::task::coop::consume_budget;
 
 use crate::{
-    Limits, LiveStats, core::BlobStore, deliveries::Member, durable::Durable, live::Live,
-    publish::Publishing, replay::Reader, state::State, subscription::FeedStream,
+    Limits, LiveStats,
+    connections::Connections,
+    core::{BlobStore, Broker, BucketCursor, BucketStore, Image, StreamCursor},
+    durable::Durable,
+    journal::{Journal, Statement},
+    live::Live,
+    publish::Publishing,
+    replay::Reader,
+    safety::Safety,
+    state::State,
+    subscription::FeedStream,
 };
 
 /// A bus within this process, which needs nothing outside of it.
@@ -36,6 +45,14 @@ pub struct InMemoryBus(Arc<Handle>);
 /// What the clones share; the last one to go closes the connection.
 struct Handle(Arc<Connection>);
 
+/// How far a picture of a bus is: see [`InMemoryBus::picture`].
+#[derive(Debug, Clone, Default)]
+pub struct PictureCursor {
+    streams: StreamCursor,
+    has_streams: bool,
+    buckets: BucketCursor,
+}
+
 /// One client of the broker.
 pub(crate) struct Connection {
     broker: Arc<Shared>,
@@ -48,7 +65,9 @@ struct Shared {
     live: Arc<Live>,
     durable: Arc<Durable>,
     state: Arc<State>,
+    safety: Safety,
     blobs: Mutex<BlobStore>,
+    connections: Connections,
     last_connection: AtomicU64,
     last_request: AtomicU64,
 }
@@ -71,18 +90,76 @@ impl InMemoryBus {
     pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         Self::open(Arc::new(Shared {
             live: Arc::new(Live::new(limits, Arc::clone(&clock))),
-            durable: Arc::new(Durable::new(Arc::clone(&clock), limits)),
-            state: Arc::new(State::new(clock, limits)),
+            durable: Arc::new(Durable::new(
+                Arc::clone(&clock),
+                Broker::new(limits, Durability::Memory),
+            )),
+            state: Arc::new(State::new(clock, BucketStore::new(limits))),
+            safety: Safety::default(),
             blobs: Mutex::new(BlobStore::new(limits)),
+            connections: Connections::new(),
             last_connection: AtomicU64::new(0),
             last_request: AtomicU64::new(0),
         }))
     }
 
-    /// Another connection to the same broker: closing one leaves the other open.
+    /// The bus of `image`, which says every change to `journal` and answers when it is safe there.
+    ///
+    /// `epoch` must be greater than it ever was for this journal. Blobs are not journaled.
+    #[must_use]
+    pub fn journaled(
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+        journal: Arc<dyn Journal>,
+        image: Image,
+        epoch: u64,
+    ) -> Self {
+        let (mut broker, mut store) = image.restore(limits, journal.durability(), epoch);
+        broker.keep(Arc::clone(&journal));
+        store.keep(Arc::clone(&journal));
+        let live = Arc::new(Live::new(limits, Arc::clone(&clock)));
+        let durable = Arc::new(Durable::new(Arc::clone(&clock), broker));
+        let safety = Safety::of(journal, Arc::clone(&durable), Arc::clone(&live));
+        Self::open(Arc::new(Shared {
+            live,
+            durable,
+            state: Arc::new(State::new(clock, store)),
+            safety,
+            blobs: Mutex::new(BlobStore::new(limits)),
+            connections: Connections::new(),
+            last_connection: AtomicU64::new(0),
+            last_request: AtomicU64::new(0),
+        }))
+    }
+
+    /// Adds the next piece of a picture of all streams and buckets to `statements`; false when it
+    /// was the last one.
+    ///
+    /// Each piece takes a lock once, for a bounded amount of work. The picture, and all changes
+    /// since before its first piece, make the whole: it may be used once all that was recorded up
+    /// to its last piece is safe.
+    pub fn picture(&self, cursor: &mut PictureCursor, statements: &mut Vec<Statement>) -> bool {
+        let connection = self.connection();
+        if !cursor.has_streams {
+            let locked = connection.durable().lock();
+            cursor.has_streams = !locked.state.broker.picture(&mut cursor.streams, statements);
+            return true;
+        }
+        let locked = connection.state().lock();
+        locked.held.store.picture(&mut cursor.buckets, locked.now, statements)
+    }
+
+    /// Another connection to the same broker: closing one leaves the other open. It is closed when
+    /// all connections were ended before.
     #[must_use]
     pub fn connect(&self) -> Self {
         Self::open(Arc::clone(&self.connection().broker))
+    }
+
+    /// Closes all connections to this broker, and those that are opened later: it hands out nothing
+    /// any more, and takes nothing. What was accepted before is not waited for.
+    pub fn close_all(&self) {
+        self.connection().broker.connections.end().for_each(|connection| connection.close());
     }
 
     /// What became of the live frames of all connections so far.
@@ -93,8 +170,11 @@ impl InMemoryBus {
 
     fn open(broker: Arc<Shared>) -> Self {
         let id = broker.last_connection.fetch_add(1, Ordering::Relaxed) + 1;
-        let connection = Connection { broker, id, closed: AtomicBool::new(false) };
-        Self(Arc::new(Handle(Arc::new(connection))))
+        let connection = Arc::new(Connection { broker, id, closed: AtomicBool::new(false) });
+        if !connection.broker.connections.add(id, &connection) {
+            connection.close();
+        }
+        Self(Arc::new(Handle(connection)))
     }
 
     pub(crate) fn connection(&self) -> &Arc<Connection> {
@@ -105,6 +185,10 @@ impl InMemoryBus {
 impl Connection {
     pub(crate) fn durable(&self) -> &Arc<Durable> {
         &self.broker.durable
+    }
+
+    pub(crate) fn safety(&self) -> &Safety {
+        &self.broker.safety
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -142,6 +226,7 @@ impl Connection {
     fn close(&self) {
         // The mark first: a member that looks after this one is not woken any more, but sees it.
         if !self.closed.swap(true, Ordering::AcqRel) {
+            self.broker.connections.remove(self.id);
             self.broker.live.close(self.id);
             self.broker.durable.wake_all();
             self.broker.state.wake_all();
@@ -193,19 +278,16 @@ impl Bus for InMemoryBus {
     }
 
     fn declare(&self, stream: StreamSpec) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            self.connection().check_open("declare")?;
-            self.connection().durable().lock().state.broker.declare(stream)
-        })
+        Box::pin(async move { self.connection().declare(stream).await })
     }
 
     fn append(&self, frame: Frame, expect: Expect) -> Answer<'_, Receipt> {
-        Answer::paced(self.connection().append(frame, expect))
+        self.connection().append(frame, expect)
     }
 
     fn append_all(&self, frames: Vec<Frame>) -> BoxFuture<'_, Result<Vec<Receipt>>> {
         Box::pin(async move {
-            let receipts = self.connection().append_all(frames)?;
+            let receipts = self.connection().append_all(frames).await?;
             // A batch counts as its messages do one by one.
             for _ in &receipts {
                 consume_budget().await;
@@ -215,11 +297,11 @@ impl Bus for InMemoryBus {
     }
 
     fn discard(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<bool>> {
-        Box::pin(async move { self.connection().discard(&stream, seq) })
+        Box::pin(async move { self.connection().discard(&stream, seq).await })
     }
 
     fn consumers(&self, stream: StreamName) -> BoxFuture<'_, Result<Vec<ConsumerState>>> {
-        Box::pin(async move { self.connection().consumers(&stream) })
+        Box::pin(async move { self.connection().consumers(&stream).await })
     }
 
     fn pause(
@@ -228,7 +310,7 @@ impl Bus for InMemoryBus {
         consumer: ConsumerName,
         until: Option<Timestamp>,
     ) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.connection().pause(&stream, &consumer, until) })
+        Box::pin(async move { self.connection().pause(&stream, &consumer, until).await })
     }
 
     fn remove_consumer(
@@ -236,13 +318,15 @@ impl Bus for InMemoryBus {
         stream: StreamName,
         consumer: ConsumerName,
     ) -> BoxFuture<'_, Result<bool>> {
-        Box::pin(async move { self.connection().remove_consumer(&stream, &consumer) })
+        Box::pin(async move { self.connection().remove_consumer(&stream, &consumer).await })
     }
 
     fn last(&self, subject: Subject) -> BoxFuture<'_, Result<Option<Stored>>> {
         Box::pin(async move {
             self.connection().check_open("last")?;
-            let last = self.connection().durable().lock().state.broker.last(&subject)?;
+            let (last, position) =
+                self.connection().durable().ask(|locked| locked.state.broker.last(&subject));
+            let last = self.connection().safety().told(position, last).await?;
             Ok(last.map(Stored::from))
         })
     }
@@ -250,19 +334,16 @@ impl Bus for InMemoryBus {
     fn read(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<Option<Stored>>> {
         Box::pin(async move {
             self.connection().check_open("read")?;
-            let stored = self.connection().durable().lock().state.broker.read_one(&stream, seq)?;
+            let durable = self.connection().durable();
+            let (stored, position) =
+                durable.ask(|locked| locked.state.broker.read_one(&stream, seq));
+            let stored = self.connection().safety().told(position, stored).await?;
             Ok(stored.map(Stored::from))
         })
     }
 
     fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>> {
-        Box::pin(async move {
-            let connection = self.connection();
-            connection.check_open("consume")?;
-            let (stream, lease) = (consumer.stream.clone(), consumer.lease);
-            let key = connection.durable().lock().consume(consumer)?;
-            Ok(Deliveries::of_claims(Member::new(Arc::clone(connection), stream, lease, key)))
-        })
+        Box::pin(async move { self.connection().consume(consumer).await })
     }
 
     fn replay(
@@ -274,7 +355,9 @@ impl Bus for InMemoryBus {
         Box::pin(async move {
             self.connection().check_open("replay")?;
             let durable = self.connection().durable();
-            let (key, until) = durable.lock().state.broker.head(&stream)?;
+            let (head, position) = durable.ask(|locked| locked.state.broker.head(&stream));
+            // What is read later was stored before, so it is safe then.
+            let (key, until) = self.connection().safety().told(position, head).await?;
             Ok(Replay::new(Reader::new(Arc::clone(durable), key, filter, (from, until))))
         })
     }
@@ -282,22 +365,26 @@ impl Bus for InMemoryBus {
     fn lag(&self, stream: StreamName) -> BoxFuture<'_, Result<Lag>> {
         Box::pin(async move {
             self.connection().check_open("lag")?;
-            let mut locked = self.connection().durable().lock();
-            let now = locked.now;
-            locked.state.broker.lag(&stream, now)
+            let (lag, position) = self.connection().durable().ask(|locked| {
+                let now = locked.now;
+                locked.state.broker.lag(&stream, now)
+            });
+            self.connection().safety().told(position, lag).await
         })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             self.connection().close();
-            Ok(())
+            let safety = self.connection().safety();
+            safety.reached(safety.last()).await
         })
     }
 }
 
 impl Engine for InMemoryBus {
     fn promises(&self) -> Promises {
-        Promises { engine: "mem", durability: Durability::Memory, shared: false }
+        let durability = self.connection().safety().durability();
+        Promises { engine: "mem", durability, shared: false }
     }
 }

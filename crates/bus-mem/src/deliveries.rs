@@ -19,7 +19,9 @@ use tokio::task::coop::{has_budget_remaining, poll_proceed};
 use crate::{
     bus::Connection,
     core::{Broker, Claim, ConsumerKey, Message},
-    durable::Locked,
+    durable::{Durable, Locked},
+    journal::Position,
+    safety::Safety,
 };
 
 /// A member that claims when it is polled, and only then.
@@ -36,8 +38,11 @@ pub(crate) struct Member {
 /// verdict finds none.
 struct Holder {
     connection: Arc<Connection>,
+    /// That of the connection, without the way there.
+    durable: Arc<Durable>,
     stream: StreamName,
     key: ConsumerKey,
+    safety: Safety,
 }
 
 impl Member {
@@ -47,7 +52,9 @@ impl Member {
         lease: Duration,
         key: ConsumerKey,
     ) -> Self {
-        let holder = Arc::new(Holder { connection, stream, key });
+        let durable = Arc::clone(connection.durable());
+        let safety = connection.safety().clone();
+        let holder = Arc::new(Holder { connection, durable, stream, key, safety });
         Self { holder, lease, ticket: None, ended: false }
     }
 
@@ -61,8 +68,8 @@ impl Member {
         if self.ended {
             return Poll::Ready(None);
         }
-        let Holder { connection, key, stream } = &*self.holder;
-        let mut locked = connection.durable().lock();
+        let Holder { connection, durable, key, stream, .. } = &*self.holder;
+        let mut locked = durable.lock();
         // Under the lock: `close` sets the mark first and then wakes those it finds here.
         if connection.is_closed() {
             drop(locked);
@@ -89,8 +96,8 @@ impl Member {
     /// Gives up the place among those who wait; a call that came for it goes to the next one.
     fn leave(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            let Holder { connection, key, .. } = &*self.holder;
-            let mut locked = connection.durable().lock();
+            let Holder { durable, key, .. } = &*self.holder;
+            let mut locked = durable.lock();
             locked.leave(*key, ticket);
             locked.look_after(*key);
             locked.finish();
@@ -143,6 +150,11 @@ impl Claiming for Member {
         let deliveries = claims.into_iter().map(|claim| self.delivery(claim));
         Poll::Ready(Some(Ok(deliveries.collect())))
     }
+
+    // It may have been called for a message already: the call goes to the next in the line.
+    fn give_up(mut self: Pin<&mut Self>) {
+        self.leave();
+    }
 }
 
 impl Drop for Member {
@@ -155,33 +167,59 @@ impl Holder {
     #[inline]
     fn end(&self, token: u64, verdict: &Verdict) -> Result<()> {
         self.connection.check_open("settle")?;
-        let durable = self.connection.durable();
         // A rest begins now, but a lease is over or it is not.
         let mut locked = match verdict {
-            Verdict::Ack | Verdict::Reject { .. } => durable.lock_coarsely(),
-            Verdict::Retry { .. } | Verdict::Release { .. } => durable.lock(),
+            Verdict::Ack | Verdict::Reject { .. } => self.durable.lock_coarsely(),
+            Verdict::Retry { .. } | Verdict::Release { .. } => self.durable.lock(),
         };
         let settled = self.settle_in(&mut locked, token, verdict);
         locked.look_after(self.key);
         locked.finish();
-        settled
+        settled.map(drop)
     }
 
-    fn end_all(&self, verdicts: &[(u64, Verdict)]) -> Vec<Result<()>> {
-        if self.connection.is_closed() {
-            return verdicts.iter().map(|_| self.connection.check_open("settle")).collect();
+    /// As `end`, answered when it is safe.
+    fn end_safely(&self, token: u64, verdict: &Verdict) -> Answer<'_, ()> {
+        if let Err(error) = self.admit("settle", 1) {
+            return Answer::ready(Err(error));
         }
-        let mut locked = self.connection.durable().lock();
+        let (settled, position) = self.durable.ask(|locked| {
+            let settled = self.settle_in(locked, token, verdict);
+            locked.look_after(self.key);
+            settled
+        });
+        self.safety.answer_shown(position, settled.map(drop))
+    }
+
+    fn admit(&self, op: &'static str, verdicts: usize) -> Result<()> {
+        self.connection.check_open(op)?;
+        self.safety.admit(op, VERDICT_BYTES * verdicts, true)
+    }
+
+    fn end_all(&self, verdicts: &[(u64, Verdict)]) -> (Vec<Result<()>>, Position) {
+        if let Err(error) = self.admit("settle", verdicts.len()) {
+            // Not asked again for each: by then it might be admitted, and nothing was done.
+            let refused = verdicts.iter().map(|_| Err(again(&error))).collect();
+            return (refused, Position(0));
+        }
+        let mut locked = self.durable.lock();
         let settle =
             |(token, verdict): &(u64, Verdict)| self.settle_in(&mut locked, *token, verdict);
-        let settled = verdicts.iter().map(settle).collect();
+        let settled: Vec<_> = verdicts.iter().map(settle).collect();
         locked.look_after(self.key);
+        let position = locked.state.broker.position();
         locked.finish();
-        settled
+        (settled.into_iter().map(|settled| settled.map(drop)).collect(), position)
     }
 
+    /// Returns the message that went, which is dropped once the lock is free.
     #[inline]
-    fn settle_in(&self, locked: &mut Locked<'_>, token: u64, verdict: &Verdict) -> Result<()> {
+    fn settle_in(
+        &self,
+        locked: &mut Locked<'_>,
+        token: u64,
+        verdict: &Verdict,
+    ) -> Result<Option<Arc<Frame>>> {
         if let Verdict::Reject { reason } = verdict {
             tracing::debug!(consumer = ?self.key, reason, "delivery rejected");
         }
@@ -191,7 +229,7 @@ impl Holder {
 
     fn begin_anew(&self, token: u64) -> Result<()> {
         self.connection.check_open("extend")?;
-        let mut locked = self.connection.durable().lock();
+        let mut locked = self.durable.lock();
         let now = locked.now;
         let extended = locked.state.broker.extend(self.key, token, now);
         locked.look_after(self.key);
@@ -207,14 +245,36 @@ impl Settle for Holder {
 
     // All of them in the call itself: `Delivery` asks when it is awaited.
     fn settle(&self, token: u64, verdict: Verdict) -> Answer<'_, ()> {
+        if self.safety.is_kept() {
+            return self.end_safely(token, &verdict);
+        }
         Answer::ready(self.end(token, &verdict))
     }
 
     fn settle_all(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Vec<Result<()>>> {
-        Box::pin(std::future::ready(self.end_all(&verdicts)))
+        let (answers, position) = self.end_all(&verdicts);
+        Box::pin(async move {
+            let safe = self.safety.told_shown(position, Ok(())).await;
+            safe_or_unknown(answers, safe)
+        })
     }
 
     fn extend(&self, token: u64) -> Answer<'_, ()> {
         Answer::ready(self.begin_anew(token))
     }
 }
+
+/// The answers to what was done, when it is known whether that is safe.
+fn safe_or_unknown(answers: Vec<Result<()>>, safe: Result<()>) -> Vec<Result<()>> {
+    let Err(error) = safe else { return answers };
+    let unknown = || Err(again(&error).unknown());
+    answers.into_iter().map(|answer| answer.and_then(|()| unknown())).collect()
+}
+
+/// What is said of all verdicts, about one of them.
+fn again(error: &Error) -> Error {
+    Error::new(error.kind(), "settle", error.detail().to_owned())
+}
+
+/// What a verdict takes in a journal, about.
+const VERDICT_BYTES: usize = 64;

@@ -5,15 +5,15 @@ use std::{
     task::Context,
 };
 
-use bus_core::{Clock, ConsumerSpec, Durability, Result};
+use bus_core::{Clock, ConsumerSpec, Result};
 use bus_envelope::Timestamp;
 use bus_subjects::{ConsumerName, StreamName};
 use tokio::runtime::Id;
 
 use crate::{
-    Limits,
     aftermath::Aftermath,
     core::{Broker, ConsumerKey, Removed},
+    journal::Position,
     keepers::{Calls, Keepers},
     seats::Seats,
     timekeeper::{self, Timed},
@@ -33,16 +33,18 @@ pub(crate) struct State {
     keepers: Keepers,
     /// Scratch space of whoever appends.
     pub(crate) touched: Vec<ConsumerKey>,
+    /// What whoever holds the lock does once it is free again. It lies here because most have
+    /// nothing to do, and would pay for an empty one of their own.
+    after: After,
 }
 
-/// The lock with the time, and what is to be done once it is free again.
+/// The lock with the time.
 pub(crate) struct Locked<'a> {
     pub(crate) state: MutexGuard<'a, State>,
     pub(crate) now: Timestamp,
     /// `now` is the coarse time.
     is_coarse: bool,
     durable: &'a Arc<Durable>,
-    after: After,
 }
 
 /// Mostly nothing.
@@ -53,12 +55,15 @@ struct After {
 }
 
 impl Durable {
-    pub(crate) fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, broker: Broker) -> Self {
+        let mut seats = Seats::default();
+        broker.consumer_keys().for_each(|key| seats.add(key));
         let state = State {
-            broker: Broker::new(limits, Durability::Memory),
-            seats: Seats::default(),
+            broker,
+            seats,
             keepers: Keepers::default(),
             touched: Vec::new(),
+            after: After::default(),
         };
         Self { state: Mutex::new(state), clock }
     }
@@ -79,7 +84,20 @@ impl Durable {
     #[inline]
     fn lock_at(self: &Arc<Self>, now: Timestamp, is_coarse: bool) -> Locked<'_> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        Locked { state, now, is_coarse, durable: self, after: After::default() }
+        Locked { state, now, is_coarse, durable: self }
+    }
+
+    /// Does something under the lock, then wakes whom it made ready. Returns with it the position
+    /// of the last change that it may have seen.
+    pub(crate) fn ask<T>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Locked<'_>) -> T,
+    ) -> (T, Position) {
+        let mut locked = self.lock();
+        let answer = act(&mut locked);
+        let position = locked.state.broker.position();
+        locked.finish();
+        (answer, position)
     }
 
     /// Wakes everybody who waits for any consumer.
@@ -124,15 +142,16 @@ impl Locked<'_> {
         ticket: Option<u64>,
         cx: &Context<'_>,
     ) -> Option<u64> {
-        let State { seats, keepers, .. } = &mut *self.state;
+        let State { seats, keepers, after, .. } = &mut *self.state;
         let home = keepers.home();
-        Some(seats.get_mut(key)?.waiters.wait(ticket, cx, home, &mut self.after.left))
+        Some(seats.get_mut(key)?.waiters.wait(ticket, cx, home, &mut after.left))
     }
 
     /// The member with `ticket` waits for `key` no longer.
     pub(crate) fn leave(&mut self, key: ConsumerKey, ticket: u64) {
-        if let Some(seat) = self.state.seats.get_mut(key) {
-            seat.waiters.leave(ticket, &mut self.after.left);
+        let State { seats, after, .. } = &mut *self.state;
+        if let Some(seat) = seats.get_mut(key) {
+            seat.waiters.leave(ticket, &mut after.left);
         }
     }
 
@@ -150,10 +169,10 @@ impl Locked<'_> {
         stream: &StreamName,
         name: &ConsumerName,
     ) -> Result<Option<Removed>> {
-        let State { broker, seats, .. } = &mut *self.state;
+        let State { broker, seats, after, .. } = &mut *self.state;
         let removed = broker.remove_consumer(stream, name)?;
         if let Some(removed) = &removed {
-            seats.remove(removed.key, &mut self.after.left);
+            seats.remove(removed.key, &mut after.left);
         }
         Ok(removed)
     }
@@ -175,35 +194,40 @@ impl Locked<'_> {
     /// To be called after whatever may have made a message ready or a member wait or leave.
     #[inline]
     pub(crate) fn look_after(&mut self, key: ConsumerKey) {
-        let State { broker, seats, keepers, .. } = &mut *self.state;
+        if self.state.seats.get_mut(key).is_some_and(|seat| !seat.waiters.is_empty()) {
+            self.look_after_waiters(key);
+        }
+    }
+
+    // Apart, so that where nobody waits the caller holds but the question.
+    #[inline(never)]
+    fn look_after_waiters(&mut self, key: ConsumerKey) {
+        let State { broker, seats, keepers, after, .. } = &mut *self.state;
         let Some(seat) = seats.get_mut(key) else { return };
         let waiters = &mut seat.waiters;
-        if waiters.is_empty() {
-            return;
-        }
         if std::mem::take(&mut self.is_coarse) {
             // Those who are called have some milliseconds to come.
             self.now = self.durable.clock.now();
         }
-        waiters.call(broker.ready(key), self.now, &mut self.after.left);
+        waiters.call(broker.ready(key), self.now, &mut after.left);
         let Some(due) = waiters.next_deadline(broker.next_deadline(key)) else { return };
         seats.set_alarm(key, due);
         if let Some(next) = seats.next_alarm() {
-            keepers.keep(next, &mut self.after.calls);
+            keepers.keep(next, &mut after.calls);
         }
     }
 
     /// A timekeeper's round: serves every consumer whose alarm rings, and returns when the next
     /// one does.
     fn round(&mut self) -> Option<Timestamp> {
-        let State { broker, seats, .. } = &mut *self.state;
+        let State { broker, seats, after, .. } = &mut *self.state;
         for key in seats.ring(self.now) {
             let Some(seat) = seats.get_mut(key).filter(|seat| !seat.waiters.is_empty()) else {
                 continue;
             };
             broker.tick(key, self.now);
             seat.waiters.expire_calls(self.now);
-            seat.waiters.call(broker.ready(key), self.now, &mut self.after.left);
+            seat.waiters.call(broker.ready(key), self.now, &mut after.left);
             if let Some(due) = seat.waiters.next_deadline(broker.next_deadline(key)) {
                 seats.set_alarm(key, due);
             }
@@ -216,12 +240,17 @@ impl Locked<'_> {
     #[inline]
     pub(crate) fn finish(self) {
         // Whoever has nothing to do pays for nothing: this ends every append, claim and verdict.
-        if self.after.is_empty() {
-            return;
+        if !self.state.after.is_empty() {
+            self.finish_the_rest();
         }
-        let Self { state, durable, after, .. } = self;
+    }
+
+    // Apart, as above.
+    #[inline(never)]
+    fn finish_the_rest(self) {
+        let Self { mut state, durable, .. } = self;
+        let After { mut left, calls } = std::mem::take(&mut state.after);
         drop(state);
-        let After { mut left, calls } = after;
         if !calls.is_empty() {
             timekeeper::call(durable, calls);
         }
@@ -229,7 +258,8 @@ impl Locked<'_> {
     }
 
     fn wake_all(&mut self) {
-        self.state.seats.wake_all(&mut self.after.left);
+        let State { seats, after, .. } = &mut *self.state;
+        seats.wake_all(&mut after.left);
     }
 }
 

@@ -1,4 +1,7 @@
 //! What a broker that outlives its process writes down, and the promise of whoever keeps it.
+//!
+//! Both sides refined it: [`Journal::record_all`] came because a batch survives whole or not at
+//! all, [`Statement`] because pictures and tests keep changes beyond a call.
 
 use std::sync::Arc;
 
@@ -7,15 +10,21 @@ use bus_envelope::Timestamp;
 use bus_subjects::{BucketKey, BucketName};
 use bytes::Bytes;
 
+pub use statement::Statement;
+
+mod statement;
+
 /// Keeps the changes of one broker, in the order in which they took effect.
 ///
 /// The broker changes in memory first, under the lock of a plane, and says so here before it frees
 /// the lock; whoever asked for the change gets an answer only when it is safe. What is not safe yet
-/// is shown to nobody: not handed out, not read, not watched.
+/// is shown to nobody: not handed out, not read, not watched; and who has left holds its order key
+/// until that is safe.
 pub trait Journal: Send + Sync + 'static {
-    /// Whether a change of about `bytes` may be made; asked before anything is changed, without a
-    /// lock. `frees` is set for changes that make room in the end (verdicts, deletions): they are
-    /// still admitted when little room is left.
+    /// Whether a change of about `bytes` may be made; asked before anything is changed. `frees` is
+    /// set for changes that make room in the end (verdicts, deletions): they are still admitted
+    /// when little room is left. It must not block: for leases it is asked under a lock, and one
+    /// that is refused is granted and not recorded.
     ///
     /// # Errors
     /// `Full` (no room), `Unavailable` (writing failed before) or `Closed`, not done.
@@ -24,6 +33,10 @@ pub trait Journal: Send + Sync + 'static {
     /// Takes a change down and returns where it stands. It must neither block nor wait for I/O:
     /// it is called under a lock. Positions rise by each call.
     fn record(&self, change: Change<'_>) -> Position;
+
+    /// As [`Journal::record`], for changes that are one: after a crash all of them are there or
+    /// none is. Returns the position of the last one.
+    fn record_all(&self, changes: &[Change<'_>]) -> Position;
 
     /// The position of the last change that was recorded.
     fn last(&self) -> Position;
@@ -50,8 +63,13 @@ pub trait Journal: Send + Sync + 'static {
 pub struct Position(pub u64);
 
 /// One change, as an absolute statement: to apply one again, or one that is older than what is
-/// known already, changes nothing. So a picture that was taken piece by piece while changes went
-/// on is made whole by the changes since it was begun.
+/// known already, changes nothing once all that came after it are applied, too. So a picture that
+/// was taken piece by piece while changes went on is made whole by the changes since it was begun:
+/// first the picture, then those changes in their order, up to the last one that was recorded when
+/// its last piece was taken, or further.
+///
+/// What follows from these by the mere passing of time is not said: that a lease ended, that a
+/// rest is over, that an id is forgotten.
 ///
 /// Streams are numbered in the order of their declaration, from 0; consumers in the order of their
 /// creation, over all streams, as [`ConsumerKey::number`](crate::core::ConsumerKey::number) says.
@@ -93,7 +111,8 @@ pub enum Change<'a> {
         /// What it was made as.
         spec: &'a ConsumerSpec,
     },
-    /// A consumer was removed.
+    /// A consumer was removed. A picture begins with one for the highest number that was ever
+    /// given; if that consumer is there, it follows.
     ConsumerRemoved {
         /// Its number.
         consumer: u64,
@@ -105,7 +124,7 @@ pub enum Change<'a> {
         /// Until when.
         until: Option<Timestamp>,
     },
-    /// A message was handed out, or its lease was extended.
+    /// A message was handed out, or its lease was extended; not said when it was not admitted.
     Leased {
         /// The consumer's number.
         consumer: u64,
@@ -120,7 +139,8 @@ pub enum Change<'a> {
         /// When the lease ends.
         deadline: Timestamp,
     },
-    /// A message that was handed out before waits again.
+    /// A message that was handed out before waits again; in a picture also one that has no key and
+    /// waits for the time of its first turn.
     Waits {
         /// The consumer's number.
         consumer: u64,
@@ -168,7 +188,7 @@ pub enum Change<'a> {
         /// It ran out, and was not deleted.
         expired: bool,
     },
-    /// In a picture only: what a stream remembers beside its messages.
+    /// In a picture only: what a stream remembers beside its messages; several add up.
     StreamAt {
         /// The stream.
         stream: u32,
@@ -177,7 +197,8 @@ pub enum Change<'a> {
         /// Ids within the window whose messages may be gone: hash, position, when stored.
         ids: &'a [([u64; 2], u64, Timestamp)],
     },
-    /// In a picture only: what a consumer still has to hand out for the first time.
+    /// In a picture only: what a consumer still has to hand out for the first time; what several
+    /// of these say of one consumer adds up.
     ConsumerAt {
         /// The consumer's number.
         consumer: u64,
@@ -198,4 +219,3 @@ pub enum Change<'a> {
         forgotten: u64,
     },
 }
-

@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn patience_comes_back_when_a_try_finds_a_frame() {
         let mut patience = patience(1024);
-        (0..11).for_each(|_| drop(lone_frame(&mut patience)));
+        assert_eq!((0..11).map(|_| lone_frame(&mut patience)).sum::<usize>(), 10);
         patience.found(1, true);
         assert_eq!(turns(&mut patience), 4, "the try");
         patience.found(1, true);
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn patience_comes_back_with_a_run_of_several_frames() {
         let mut patience = patience(1024);
-        (0..6).for_each(|_| drop(lone_frame(&mut patience)));
+        assert_eq!((0..6).map(|_| lone_frame(&mut patience)).sum::<usize>(), 10);
         patience.found(2, true);
         assert_eq!(turns(&mut patience), 4);
     }

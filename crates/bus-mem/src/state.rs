@@ -11,9 +11,9 @@ use bus_envelope::Timestamp;
 use tokio::runtime::Id;
 
 use crate::{
-    Limits,
     aftermath::Aftermath,
     core::{BucketStore, WatchId},
+    journal::Position,
     keepers::{Calls, Home, Keepers},
     timekeeper::{self, Timed},
 };
@@ -42,8 +42,7 @@ pub(crate) struct Locked<'a> {
 }
 
 impl State {
-    pub(crate) fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
-        let store = BucketStore::new(limits);
+    pub(crate) fn new(clock: Arc<dyn Clock>, store: BucketStore) -> Self {
         let held = Held { store, waiting: HashMap::new(), keepers: Keepers::default() };
         Self { held: Mutex::new(held), clock }
     }
@@ -55,16 +54,18 @@ impl State {
         Locked { held, now, state: self, left: Aftermath::default() }
     }
 
-    /// Does something with the buckets, and wakes whom a change concerns.
+    /// Does something with the buckets, and wakes whom a change concerns. Returns with it the
+    /// position of the last change that it may have seen.
     pub(crate) fn with<T>(
         self: &Arc<Self>,
         act: impl FnOnce(&mut BucketStore, Timestamp) -> T,
-    ) -> T {
+    ) -> (T, Position) {
         let mut locked = self.lock();
         let now = locked.now;
         let answer = act(&mut locked.held.store, now);
+        let position = locked.held.store.position();
         locked.finish();
-        answer
+        (answer, position)
     }
 
     /// Wakes every watch that waits.

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bus_core::{Result, Revision, WatchItem};
+use bus_core::{BoxFuture, Result, Revision, WatchItem};
 use bus_subjects::{BucketName, Filter};
 use futures_core::Stream;
 use tokio::task::coop::consume_budget;
@@ -22,6 +22,10 @@ pub(crate) struct Watcher {
     connection: Arc<Connection>,
     watch: WatchId,
     items: VecDeque<WatchItem>,
+    /// What it read is told when this is over.
+    unsafe_yet: Option<BoxFuture<'static, Result<()>>>,
+    /// What it read could not be kept.
+    failed: bool,
 }
 
 impl Watcher {
@@ -32,7 +36,7 @@ impl Watcher {
         after: Revision,
     ) -> Result<Self> {
         let watch = connection.state().lock().held.store.watch(bucket, keys, after)?;
-        Ok(Self { connection, watch, items: VecDeque::new() })
+        Ok(Self { connection, watch, items: VecDeque::new(), unsafe_yet: None, failed: false })
     }
 
     /// Reads the next items when there are none; pending when it has to wait or gives way.
@@ -47,12 +51,18 @@ impl Watcher {
         }
         let now = locked.now;
         let progress = locked.held.store.read(self.watch, now, &mut self.items);
+        let position = locked.held.store.position();
         if progress == Progress::Waits {
             locked.wait(self.watch, cx);
         }
         locked.finish();
         match progress {
-            Progress::Items => Poll::Ready(()),
+            Progress::Items => {
+                if !self.connection.safety().is_safe(position) {
+                    self.unsafe_yet = Some(Box::pin(self.connection.safety().reached(position)));
+                }
+                Poll::Ready(())
+            }
             Progress::Waits => Poll::Pending,
             Progress::Again => {
                 cx.waker().wake_by_ref();
@@ -69,8 +79,16 @@ impl Stream for Watcher {
         // A watcher that always finds something must still let its siblings run.
         ready!(pin!(consume_budget()).poll(cx));
         ready!(self.poll_read(cx));
-        if self.connection.is_closed() {
+        if self.connection.is_closed() || self.failed {
             return Poll::Ready(None);
+        }
+        if let Some(safe) = &mut self.unsafe_yet {
+            let safe = ready!(safe.as_mut().poll(cx));
+            self.unsafe_yet = None;
+            if let Err(error) = safe {
+                self.failed = true;
+                return Poll::Ready(Some(Err(error)));
+            }
         }
         Poll::Ready(self.items.pop_front().map(Ok))
     }

@@ -1,6 +1,7 @@
 //! A command as an agent on the bus: its output, its figures and its receipt go over the bus.
 
 mod figures;
+mod keep;
 mod stream;
 
 use std::{ffi::OsString, time::Duration};
@@ -12,7 +13,11 @@ use bus_subjects::{Address, SessionId};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use self::{figures::Figures, stream::TerminalStream};
+use self::{
+    figures::Figures,
+    keep::{Keeping, Kept},
+    stream::TerminalStream,
+};
 use crate::{CommandSpec, ExitKind, PreparedCommand, RunReport, StopSignal, run};
 
 pub use self::stream::{TERMINAL_STDERR, TERMINAL_STDOUT};
@@ -40,6 +45,8 @@ pub struct CommandAgent {
     pub session: SessionId,
     /// The run that all tasks of it have in common.
     pub run_id: String,
+    /// Whether the output of a task that succeeds is kept as its result ([`bus_core::Results`]).
+    pub keeps_results: bool,
 }
 
 impl Handler for CommandAgent {
@@ -47,11 +54,11 @@ impl Handler for CommandAgent {
         let command = self.prepare(&job)?;
         let stop = StopSignal::new();
         let started = job.endpoint.clock().now();
-        let report = {
+        let (report, kept) = {
             let work = self.run(&job, &command, &stop);
             tokio::pin!(work);
             tokio::select! {
-                report = &mut work => report,
+                done = &mut work => done,
                 () = job.cancel.cancelled() => {
                     stop.kill_now();
                     work.await
@@ -62,7 +69,10 @@ impl Handler for CommandAgent {
         warn_about(&job.message.envelope.id, &report);
         match &report.exit {
             ExitKind::Exited { code: 0 } => {
-                self.record(&job, &report, started, finished).await?;
+                let recorded = self.record(&job, &report, started, finished).await?;
+                if let Some(kept) = kept {
+                    keep::keep(&job, &self.session, &recorded, kept).await;
+                }
                 Ok(Handled)
             }
             ExitKind::Killed => Err(Failure::Interrupted),
@@ -101,9 +111,16 @@ impl CommandAgent {
     }
 
     /// Runs the command while its output and figures go out.
-    async fn run(&self, job: &Job<'_>, command: &PreparedCommand, stop: &StopSignal) -> RunReport {
+    async fn run(
+        &self,
+        job: &Job<'_>,
+        command: &PreparedCommand,
+        stop: &StopSignal,
+    ) -> (RunReport, Option<Kept>) {
         let (probe, started) = oneshot::channel();
-        let mut sink = TerminalStream::new(job, &self.session, probe);
+        let stream = TerminalStream::new(job, &self.session, probe);
+        let subject = stream.subject().clone();
+        let mut sink = Keeping::new(stream, job, self.keeps_results);
         let figures = Figures::new(job, &self.session);
         let report = {
             let work = run(command, job.message.payload.clone(), &mut sink, stop.clone());
@@ -119,11 +136,12 @@ impl CommandAgent {
             figures.last(usage).await;
         }
         // Live output is best effort, and so is the word for it.
-        if let Err(error) = job.endpoint.finish_live(sink.subject()).await {
+        if let Err(error) = job.endpoint.finish_live(&subject).await {
             let task = &job.message.envelope.id;
             tracing::warn!(%task, %error, "a checkpoint of the output was not published");
         }
-        report
+        let kept = if report.is_success() { sink.finish().await } else { None };
+        (report, kept)
     }
 
     async fn record(

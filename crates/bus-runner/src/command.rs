@@ -196,7 +196,19 @@ pub enum CommandError {
 /// The variable that `workspace_secret_env` names belongs into [`CommandSpec::env_removed`] when
 /// it has another name.
 pub const SECRET_VARIABLES: [&str; 3] =
-    ["VAK_BUS_NATS_CREDENTIALS_JWT", "VAK_BUS_NATS_NKEY_SEED", "VAKBUS_WORKSPACE_SECRET"];
+    [BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR, WORKSPACE_SECRET_VAR];
+
+/// The variables of the secrets that a NATS server asks for.
+pub const NATS_SECRET_VARIABLES: [&str; 2] = [BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR];
+
+/// The variable of the NATS credentials JWT (S0.61).
+pub const BUS_NATS_JWT_VAR: &str = "VAK_BUS_NATS_CREDENTIALS_JWT";
+
+/// The variable of the NATS nkey seed (S0.62).
+pub const BUS_NATS_NKEY_SEED_VAR: &str = "VAK_BUS_NATS_NKEY_SEED";
+
+/// The variable of the workspace's secret, unless `workspace_secret_env` names another.
+pub const WORKSPACE_SECRET_VAR: &str = "VAKBUS_WORKSPACE_SECRET";
 
 /// The default time between `SIGTERM` and `SIGKILL`.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(2);

@@ -101,6 +101,18 @@ impl BucketName {
         Self(of_workspace("VAK_CLAIMS", workspace).into())
     }
 
+    /// The bucket of what a workspace's tasks gave: `VAK_RESULTS_<workspace>`.
+    #[must_use]
+    pub fn results(workspace: &WorkspaceId) -> Self {
+        Self(of_workspace("VAK_RESULTS", workspace).into())
+    }
+
+    /// The bucket of a workspace's cancelled tasks: `VAK_CANCELS_<workspace>`.
+    #[must_use]
+    pub fn cancels(workspace: &WorkspaceId) -> Self {
+        Self(of_workspace("VAK_CANCELS", workspace).into())
+    }
+
     /// The subject that stands for `key` of this bucket in access policies and on NATS.
     #[must_use]
     pub fn key_subject(&self, key: &BucketKey) -> Subject {

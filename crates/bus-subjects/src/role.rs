@@ -11,13 +11,14 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Takes tasks of its role and reports on its own session.
+    /// Takes tasks of its role, answers calls of the module that is called like its role, and
+    /// reports on its own session.
     Worker,
-    /// Hands out tasks, steers agents, and sees events, receipts and dead letters.
+    /// Hands out tasks, steers agents, asks modules, and sees events, receipts and dead letters.
     Orchestrator,
     /// Watches live events, nothing else.
     Observer,
-    /// An orchestrator that also runs the place: dead letters, conditions, calls, approvals.
+    /// An orchestrator that also runs the place: dead letters, conditions, approvals.
     Operator,
     /// Reads evidence and publishes nothing.
     Auditor,
@@ -87,7 +88,8 @@ impl AclPolicy {
 
     /// The policy of a worker (S0.70 to S0.73): it publishes its own session's events, receipts
     /// and approval requests (D9), its own dead letters and claim marks; it takes the tasks of its
-    /// role and reads its own mailbox. It can never publish a task nor read an approval.
+    /// role, hears the calls of the module of that name, and reads its own mailbox. It can never
+    /// publish a task, ask a call nor read an approval.
     #[must_use]
     pub fn for_worker(
         workspace: WorkspaceId,
@@ -123,6 +125,8 @@ fn worker(scope: &AclScope) -> AclPolicy {
         of_session(AddressKind::Approval, scope),
         own(AddressKind::DeadLetter, scope),
         claims(scope),
+        results(scope),
+        result_blobs(scope),
     ];
     policy.publish.deny = vec![below("work", scope)];
     policy.subscribe.allow = vec![
@@ -132,6 +136,10 @@ fn worker(scope: &AclScope) -> AclPolicy {
         // head reads the new head (D5).
         of_session(AddressKind::Receipt, scope),
         claims(scope),
+        results(scope),
+        BucketName::cancels(&scope.workspace).flat_keys(),
+        // It answers what it hears there; whoever executes the policy sees to that.
+        of_role(AddressKind::Call, scope),
     ];
     policy.subscribe.deny = vec![below("approvals", scope)];
     policy
@@ -139,12 +147,18 @@ fn worker(scope: &AclScope) -> AclPolicy {
 
 fn orchestrator(scope: &AclScope) -> AclPolicy {
     let mut policy = AclPolicy::default();
-    policy.publish.allow = vec![any(AddressKind::Task, scope), any(AddressKind::Inbox, scope)];
+    policy.publish.allow = vec![
+        any(AddressKind::Task, scope),
+        any(AddressKind::Inbox, scope),
+        any(AddressKind::Call, scope),
+    ];
     policy.subscribe.allow = vec![
         own(AddressKind::Inbox, scope),
         Address::filter_events(&scope.workspace),
         any(AddressKind::Receipt, scope),
         any(AddressKind::DeadLetter, scope),
+        results(scope),
+        result_blobs(scope),
     ];
     policy
 }
@@ -156,18 +170,30 @@ fn observer(scope: &AclScope) -> AclPolicy {
 }
 
 /// What an operator may beyond an orchestrator. A verdict is stored beside its request and then
-/// goes to the asker's mailbox, which an orchestrator may already write to.
+/// goes to the asker's mailbox, which an orchestrator may already write to. Work queues are seen,
+/// steered, and single tasks taken out of them.
 fn operator(scope: &AclScope) -> AclPolicy {
     let mut policy = AclPolicy::default();
     policy.publish.allow = vec![
         any(AddressKind::DeadLetter, scope),
         any(AddressKind::Condition, scope),
-        any(AddressKind::Call, scope),
         any(AddressKind::Approval, scope),
         discard_dead_letters(),
+        BucketName::cancels(&scope.workspace).flat_keys(),
+        of_work_stream("STREAM.MSG.DELETE", "", scope),
+        of_work_stream("STREAM.INFO", "", scope),
+        of_work_stream("CONSUMER.LIST", "", scope),
+        of_work_stream("CONSUMER.PAUSE", ".*", scope),
+        // To have the host make a backup (ADR 0008).
+        of_work_stream("STREAM.SNAPSHOT", "", scope),
     ];
-    policy.subscribe.allow =
-        vec![any(AddressKind::Approval, scope), any(AddressKind::Condition, scope)];
+    policy.subscribe.allow = vec![
+        any(AddressKind::Approval, scope),
+        any(AddressKind::Condition, scope),
+        any(AddressKind::Task, scope),
+        claims(scope),
+        BucketName::cancels(&scope.workspace).flat_keys(),
+    ];
     policy
 }
 
@@ -227,6 +253,21 @@ fn below(word: &str, scope: &AclScope) -> Filter {
 /// The bucket of claim marks; on NATS a write is a publish to `$KV.<bucket>.<key>`.
 fn claims(scope: &AclScope) -> Filter {
     BucketName::claims(&scope.workspace).flat_keys()
+}
+
+/// The bucket of what tasks gave.
+fn results(scope: &AclScope) -> Filter {
+    BucketName::results(&scope.workspace).flat_keys()
+}
+
+/// What tasks gave that is too large for a bucket.
+fn result_blobs(scope: &AclScope) -> Filter {
+    Filter::trusted(format!("$O.{}.M.*", BucketName::results(&scope.workspace)))
+}
+
+/// What may be done with the stream of a workspace's tasks.
+fn of_work_stream(verb: &str, rest: &str, scope: &AclScope) -> Filter {
+    Filter::trusted(format!("$JS.API.{verb}.VAK_WORK_{}{rest}", scope.workspace))
 }
 
 /// Removing one message of the stream of dead letters; which one is for whoever executes it to

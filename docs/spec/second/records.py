@@ -262,6 +262,36 @@ def read_certificate(token):
             "rules": subjects.union(policies)}
 
 
+# --- revocations --------------------------------------------------------------------------------
+
+REVOCATION_TAG = "vak-bus/revocation/v1"
+
+
+def revocation(account_seed, agent_public, workspace, agent, at):
+    """The line with which an account takes a key back."""
+    said = f"{REVOCATION_TAG} {workspace} {agent} {crypto.public_text('user', agent_public)} {at}"
+    return f"{said} {_base64url(crypto.sign(account_seed, said.encode()))}"
+
+
+def read_revocation(line, account):
+    """What a line says, once its form and the account's signature hold."""
+    said, _, signed = line.rpartition(" ")
+    parts, signature = said.split(" "), attributes.base64url_of(signed)
+    try:
+        if len(line.encode()) > 512 or len(parts) != 5 or parts[0] != REVOCATION_TAG \
+                or signature is None or len(signature) != 64 \
+                or crypto.public_of_text(parts[3])[0] != "user":
+            raise Refused("revocation")
+        workspace = subjects.token("workspace", parts[1])
+        agent = subjects.token("agent", parts[2])
+        attributes.time_of_text(parts[4])
+    except Refused:
+        raise Refused("revocation") from None
+    if not crypto.is_signed(crypto.public_of_text(account)[1], said.encode(), signature):
+        raise Refused("signature")
+    return {"workspace": workspace, "agent": agent, "nkey": parts[3], "at": parts[4]}
+
+
 # --- checkpoints: C2SP signed notes -------------------------------------------------------------
 
 DASH = "\u2014 "

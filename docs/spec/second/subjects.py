@@ -195,23 +195,35 @@ def policy(role, workspace, agent, session, queue):
     session, queue, ws = session or "*", queue or "*", workspace
     events = f"vak.events.{ws}.>"
     claims = f"$KV.{bucket_of_workspace('VAK_CLAIMS', ws)}.*"
+    cancels = f"$KV.{bucket_of_workspace('VAK_CANCELS', ws)}.*"
+    results = f"$KV.{bucket_of_workspace('VAK_RESULTS', ws)}.*"
+    result_blobs = f"$O.{bucket_of_workspace('VAK_RESULTS', ws)}.M.*"
     inbox = pattern("inbox", ws, agent)
     rules = {("deny", "publish"): [], ("allow", "publish"): [],
              ("deny", "subscribe"): [], ("allow", "subscribe"): []}
     publish, subscribe = rules["allow", "publish"], rules["allow", "subscribe"]
     if role == "worker":
         publish += [f"vak.events.{ws}.{session}.>", pattern("receipt", ws, session),
-                    pattern("approval", ws, session), pattern("dead-letter", ws, agent), claims]
+                    pattern("approval", ws, session), pattern("dead-letter", ws, agent), claims,
+                    results, result_blobs]
         rules["deny", "publish"] += [f"vak.work.{ws}.>"]
-        subscribe += [inbox, pattern("task", ws, queue), pattern("receipt", ws, session), claims]
+        subscribe += [inbox, pattern("task", ws, queue), pattern("receipt", ws, session), claims,
+                      results, cancels, pattern("call", ws, queue)]
         rules["deny", "subscribe"] += [f"vak.approvals.{ws}.>"]
     if role in ("orchestrator", "operator"):
-        publish += [pattern("task", ws), pattern("inbox", ws)]
-        subscribe += [inbox, events, pattern("receipt", ws), pattern("dead-letter", ws)]
+        publish += [pattern("task", ws), pattern("inbox", ws), pattern("call", ws)]
+        subscribe += [inbox, events, pattern("receipt", ws), pattern("dead-letter", ws), results,
+                      result_blobs]
     if role == "operator":
-        publish += [pattern("dead-letter", ws), pattern("condition", ws), pattern("call", ws),
-                    pattern("approval", ws), DISCARD_DEAD_LETTERS]
-        subscribe += [pattern("approval", ws), pattern("condition", ws)]
+        publish += [pattern("dead-letter", ws), pattern("condition", ws),
+                    pattern("approval", ws), DISCARD_DEAD_LETTERS, cancels,
+                    f"$JS.API.STREAM.MSG.DELETE.VAK_WORK_{ws}",
+                    f"$JS.API.STREAM.INFO.VAK_WORK_{ws}",
+                    f"$JS.API.CONSUMER.LIST.VAK_WORK_{ws}",
+                    f"$JS.API.CONSUMER.PAUSE.VAK_WORK_{ws}.*",
+                    f"$JS.API.STREAM.SNAPSHOT.VAK_WORK_{ws}"]
+        subscribe += [pattern("approval", ws), pattern("condition", ws), pattern("task", ws),
+                      claims, cancels]
     if role == "observer":
         subscribe += [events]
     if role == "auditor":

@@ -78,7 +78,7 @@ pub fn write(files: &Files) -> Vec<u8> {
 }
 
 fn trusting() -> Options {
-    Options { trust: Some(*golden::account().public()), kept: Vec::new() }
+    Options { trust: Some(*golden::account().public()), ..Options::default() }
 }
 
 fn verify(data: &[u8], files: &Files, options: &Options) -> Option<Report> {

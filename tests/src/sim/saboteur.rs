@@ -120,7 +120,7 @@ impl Saboteur {
         if self.always(Fault::KeepsDiscarded) {
             return self.broker.read_one(name, seq).map(|message| message.is_some());
         }
-        self.broker.discard(name, seq, ready)
+        Ok(self.broker.discard(name, seq, ready)?.is_some())
     }
 
     pub(super) fn pause(
@@ -188,7 +188,7 @@ impl Saboteur {
             }
             verdict => verdict,
         };
-        let answer = self.broker.settle(key, token, verdict, now);
+        let answer = self.broker.settle(key, token, verdict, now).map(drop);
         if self.always(Fault::SettlesLate) { Ok(()) } else { answer }
     }
 

@@ -60,6 +60,15 @@ fn services_may_be_tested_on_the_embedded_engine() {
 }
 
 #[test]
+fn a_server_is_tested_over_other_engines_and_built_on_none() {
+    for engine in ["bus-mem", "bus-disk"] {
+        assert_eq!(judge(&[("bus-link", engine, Development)]), []);
+        let found = judge(&[("bus-link", engine, Normal)]);
+        assert_eq!(found, upward("bus-link", engine, "normal"));
+    }
+}
+
+#[test]
 fn the_suite_belongs_to_the_tests_of_engines() {
     assert_eq!(judge(&[("bus-mem", "bus-conformance", Development)]), []);
     let found = judge(&[("bus-mem", "bus-conformance", Normal)]);

@@ -1,8 +1,9 @@
-//! `vakbus agent`: make and list agents.
+//! `vakbus agent`: make, list and revoke agents.
 
-use bus_core::Certificate;
+use bus_core::{Certificate, Revocation};
 use serde_json::json;
 
+use super::confirm::confirm;
 use crate::{
     args::{AgentCommand, Global},
     error::{CliError, Exit},
@@ -19,10 +20,20 @@ pub(crate) fn run(command: AgentCommand, global: &Global) -> Result<Exit, CliErr
             let workspace = Workspace::open_or_new(&home, &global.workspace)?;
             show(&workspace.add_agent(name, roles, valid_for)?, global)?;
         }
-        AgentCommand::Ls => {
-            for certificate in Workspace::open(&home, &global.workspace)?.agents()? {
-                show(&certificate, global)?;
-            }
+        AgentCommand::Ls { revocations: true } => {
+            let workspace = Workspace::open(&home, &global.workspace)?;
+            workspace.revocation_lines()?.iter().try_for_each(|line| print::line(line))?;
+        }
+        AgentCommand::Ls { revocations: false } => {
+            let workspace = Workspace::open(&home, &global.workspace)?;
+            workspace.agents()?.iter().try_for_each(|certificate| show(certificate, global))?;
+            let revoked = workspace.revoked()?;
+            revoked.iter().try_for_each(|revocation| show_revoked(revocation, global))?;
+        }
+        AgentCommand::Revoke { name, yes } => {
+            let workspace = Workspace::open(&home, &global.workspace)?;
+            confirm(yes, &format!("Revoke the key of agent {name} for ever?"))?;
+            show_revoked(&workspace.revoke(&name)?, global)?;
         }
     }
     Ok(Exit::Done)
@@ -39,8 +50,26 @@ fn show(certificate: &Certificate, global: &Global) -> Result<(), CliError> {
             "roles": roles,
             "issued": certificate.issued.to_string(),
             "expires": expires,
+            "revoked": null,
         }));
     }
     let until = expires.map_or_else(String::new, |time| format!("  until {time}"));
     print::line(&format!("{agent}  {}  {nkey}{until}", roles.join(",")))
+}
+
+fn show_revoked(revocation: &Revocation, global: &Global) -> Result<(), CliError> {
+    let (agent, nkey) = (revocation.agent.as_str(), revocation.nkey.text());
+    let at = revocation.at.to_string();
+    if global.json {
+        // The members of every agent, so that a script finds them in each line.
+        return print::json(&json!({
+            "agent": agent,
+            "nkey": nkey,
+            "roles": [],
+            "issued": null,
+            "expires": null,
+            "revoked": at,
+        }));
+    }
+    print::line(&format!("{agent}  revoked  {nkey}  since {at}"))
 }

@@ -1,7 +1,8 @@
 //! `vakbus verify`: an evidence directory, checked offline.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
+use bus_core::Revocation;
 use bus_crypto::{NkeyKind, PublicKey};
 use bus_evidence::Options;
 use serde_json::json;
@@ -21,11 +22,15 @@ pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<Exit, CliError> 
             .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))?;
         kept.push(text);
     }
+    let revoked = match trust {
+        Some(account) => revocations(&args.revoked, &account)?,
+        None => Vec::new(),
+    };
     if !args.dir.is_dir() {
         let what = format!("{} is not a directory", args.dir.display());
         return Err(CliError::usage(what).next("vakbus verify --help"));
     }
-    match bus_evidence::verify(&args.dir, &Options { trust, kept }) {
+    match bus_evidence::verify(&args.dir, &Options { trust, kept, revoked }) {
         Ok(report) => {
             if global.json {
                 let verdict = report.verdict();
@@ -46,6 +51,24 @@ pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<Exit, CliError> 
             Ok(Exit::Failed)
         }
     }
+}
+
+/// Reads revocations, one a line. One that the account did not sign is no reason to go on without.
+fn revocations(files: &[PathBuf], account: &PublicKey) -> Result<Vec<Revocation>, CliError> {
+    let mut found = Vec::new();
+    for path in files {
+        let shown = path.display();
+        let text = fs::read_to_string(path)
+            .map_err(|error| CliError::usage(format!("cannot read {shown}: {error}")))?;
+        for (number, line) in text.lines().enumerate() {
+            let read = Revocation::parse(line, account);
+            found.push(read.map_err(|error| {
+                CliError::usage(format!("{shown}:{}: {error}", number + 1))
+                    .next("vakbus agent ls --revocations prints them")
+            })?);
+        }
+    }
+    Ok(found)
 }
 
 fn account(text: &str) -> Result<PublicKey, CliError> {

@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, path::Path};
 use bus_core::{Bus, Seq, planes};
 use bus_envelope::{ChainLimits, ChainScope, ChainSet, ChainTotals, MessageEnvelope, wire};
 use bus_evidence::{BundleWriter, Log, Options};
-use bus_subjects::{Filter, StreamName};
+use bus_subjects::{Address, AddressKind, Filter, StreamName};
 
 use super::{feeder::Fed, fleet::Fleet, ledger::Ledger};
 use crate::error::{CliError, Exit};
@@ -29,15 +29,27 @@ const WINDOW: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 pub(super) async fn read(fleet: &Fleet, ledger: &Ledger) -> Stored {
     let mut chains = ChainSet::new(ChainLimits { chains_max: CHAINS_MAX, window: WINDOW });
     let engine = &*fleet.engine;
-    let receipts = read_stream(engine, planes::receipts_stream(), ledger).await;
+    let (of_receipts, of_letters) = of_this_run(fleet);
+    let receipts = read_stream(engine, planes::receipts_stream(), of_receipts, ledger).await;
     for envelope in &receipts {
         chains.feed(ChainScope::subject_of(envelope), envelope);
     }
-    let dead_letters = read_stream(engine, planes::dead_letters_stream(), ledger).await;
+    let letters = planes::dead_letters_stream();
+    let mut dead_letters = read_stream(engine, letters, of_letters, ledger).await;
+    let lives = fleet.worker_lives();
+    dead_letters.retain(|letter| lives.contains(&letter.lineage.incarnation));
     for envelope in &dead_letters {
         chains.feed(ChainScope::incarnation_of(envelope), envelope);
     }
     Stored { receipts, dead_letters, chains: chains.totals() }
+}
+
+/// Where receipts and dead letters of this run are; a daemon keeps those of others beside them.
+fn of_this_run(fleet: &Fleet) -> (Filter, Filter) {
+    let workspace = fleet.orchestrator.workspace().clone();
+    let letters = AddressKind::DeadLetter.filter(Some(&workspace));
+    let session = fleet.session.clone();
+    (Filter::from(&Address::Receipt { workspace, session }.subject()), letters)
 }
 
 /// Writes the bundle and then verifies it as a stranger would.
@@ -75,7 +87,7 @@ pub(super) fn write(
     bundle
         .finish(orchestrator.identity().key(), orchestrator.agent())
         .map_err(|error| failed(error.to_string()))?;
-    let options = Options { trust: Some(fleet.account), kept: Vec::new() };
+    let options = Options { trust: Some(fleet.account), ..Options::default() };
     bus_evidence::verify(dir, &options).map_err(|finding| {
         CliError::new(Exit::Failed, format!("the evidence does not verify: {finding}"))
     })
@@ -84,6 +96,7 @@ pub(super) fn write(
 async fn read_stream<B: Bus + ?Sized>(
     engine: &B,
     stream: bus_core::Result<StreamName>,
+    filter: Filter,
     ledger: &Ledger,
 ) -> Vec<MessageEnvelope> {
     let mut envelopes = Vec::new();
@@ -91,7 +104,7 @@ async fn read_stream<B: Bus + ?Sized>(
         ledger.fail(format!("what is stored could not be read to its end: {error}"));
     };
     let replay = match stream {
-        Ok(stream) => engine.replay(stream, Filter::all(), Seq(1)).await,
+        Ok(stream) => engine.replay(stream, filter, Seq(1)).await,
         Err(error) => Err(error),
     };
     let mut replay = match replay {

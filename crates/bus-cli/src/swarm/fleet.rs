@@ -1,19 +1,24 @@
 //! The agents of one swarm on an engine of their own, each with a key, a certificate and rights.
 
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{collections::HashSet, num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
 
 use bus_core::{
     BusMetrics, CheckpointPolicy, Clock, Endpoint, EndpointParts, Engine, EventFeed, Guarded,
-    Identity, Overflow, Roster, SystemClock, Worker, WorkerSpec, planes,
+    Overflow, Roster, SystemClock, Worker, WorkerSpec, planes,
 };
 use bus_crypto::{Entropy, Keyring, PublicKey, SystemEntropy};
 use bus_envelope::WireForm;
 use bus_mem::InMemoryBus;
 use bus_runner::CommandAgent;
-use bus_subjects::{Address, AgentId, Role, SessionId, StreamName};
+use bus_subjects::{Address, Role, SessionId, StreamName};
+use uuid::Uuid;
 
-use super::{VALID_FOR, plan::Plan};
-use crate::{error::CliError, workspace::Workspace};
+use super::{
+    ground::{Ground, Twins},
+    ledger::Ledger,
+    plan::Plan,
+};
+use crate::{error::CliError, secrets::Secrets, workspace::Workspace};
 
 /// A running fleet. Each agent has a connection of its own: whoever closes one ends no other.
 pub(super) struct Fleet {
@@ -24,6 +29,8 @@ pub(super) struct Fleet {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<BusMetrics>,
     pub(super) account: PublicKey,
+    /// Whether it goes through a daemon, where others are.
+    pub(super) is_shared: bool,
     observer: Endpoint,
     observer_connection: Arc<dyn Engine>,
     workers: Vec<Endpoint>,
@@ -40,7 +47,7 @@ pub(super) struct Backlog {
 
 /// What every endpoint of a fleet shares.
 struct Shared {
-    bus: InMemoryBus,
+    ground: Ground,
     keyring: Arc<Keyring>,
     roster: Arc<Roster>,
     clock: Arc<dyn Clock>,
@@ -53,45 +60,58 @@ struct Shared {
 /// lost alone, and a pause of all of them (Ctrl-Z, a frozen container) must not look like it.
 const LEASE: Duration = Duration::from_secs(3600);
 
+/// How long a claim lasts where the engine is another process's: a worker that died is missed no
+/// later. All workers of a queue have the same.
+pub(crate) const LEASE_OF_DAEMON: Duration = Duration::from_secs(30);
+
 /// How many live messages may wait for the observer.
 const WAITING_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 impl Fleet {
     /// Starts the engine, declares the workspace's streams, and certifies every agent.
-    pub(super) async fn start(workspace: &Workspace, plan: &Plan) -> Result<Self, CliError> {
+    pub(super) async fn start(
+        workspace: &Workspace,
+        plan: &mut Plan,
+        (secrets, daemon): (&Secrets, Option<PathBuf>),
+    ) -> Result<Self, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let bus = InMemoryBus::with_clock(Arc::clone(&clock));
-        let engine: Arc<dyn Engine> = Arc::new(bus.connect());
-        for stream in planes::workspace_streams(workspace.name())? {
-            engine.declare(stream).await?;
-        }
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy::new());
         let run_id = run_id(&*clock, &*entropy)?;
+        let is_shared = daemon.is_some();
+        let ground = match daemon {
+            Some(socket) => {
+                plan.role = Ground::queue(&run_id)?;
+                Ground::Daemon(socket)
+            }
+            None => Ground::Own(InMemoryBus::with_limits(Arc::clone(&clock), plan.limits)),
+        };
+        ground.declare(workspace).await?;
         let shared = Shared {
-            bus,
-            keyring: Arc::new(workspace.keyring()?),
-            roster: Arc::new(Roster::new(*workspace.account())),
+            ground,
+            keyring: Arc::new(workspace.keyring(secrets)?),
+            roster: Arc::new(workspace.roster()?),
             clock,
             entropy,
             metrics: Arc::new(BusMetrics::default()),
             session: SessionId::parse(&format!("swarm-{run_id}"))?,
         };
-        let certify = |name: String, role: Role| -> Result<Identity, CliError> {
-            let identity = workspace.issue(AgentId::parse(&name)?, vec![role], Some(VALID_FOR))?;
-            shared.roster.admit(identity.certificate().token())?;
-            Ok(identity)
+        let agent = async |name: &str, role| {
+            let twins = shared.ground.agent(workspace, &shared.roster, (name, role))?;
+            shared.endpoint(twins, plan).await
         };
-        let orchestrator = certify("swarm".into(), Role::Orchestrator)?;
-        let (orchestrator, _) = shared.endpoint(orchestrator, plan)?;
-        let observer = certify("swarm-observer".into(), Role::Observer)?;
-        let (observer, observer_connection) = shared.endpoint(observer, plan)?;
+        let (orchestrator, connection) = agent("swarm", Role::Orchestrator).await?;
+        let (observer, observer_connection) = agent("swarm-observer", Role::Observer).await?;
         let mut workers = Vec::with_capacity(plan.workers);
         for number in 1..=plan.workers {
-            let identity = certify(format!("swarm-worker-{number}"), Role::Worker)?;
-            workers.push(shared.endpoint(identity, plan)?.0);
+            workers.push(agent(&format!("swarm-worker-{number}"), Role::Worker).await?.0);
         }
         Ok(Self {
-            engine,
+            // The whole engine where it is this run's own; else what its operator may.
+            engine: match &shared.ground {
+                Ground::Own(bus) => Arc::new(bus.connect()),
+                Ground::Daemon(_) => connection,
+            },
+            is_shared,
             session: shared.session,
             run_id,
             orchestrator,
@@ -107,7 +127,10 @@ impl Fleet {
 
     /// The workers, ready to run.
     pub(super) fn workers(&self, plan: &Plan) -> Vec<Worker> {
-        let spec = worker_spec(plan);
+        let mut spec = worker_spec(plan);
+        if self.is_shared {
+            (spec.lease, spec.hears_cancels) = (LEASE_OF_DAEMON, true);
+        }
         self.workers.iter().map(|w| Worker::new(w.clone(), spec.clone())).collect()
     }
 
@@ -117,6 +140,7 @@ impl Fleet {
             command: plan.command.clone(),
             session: self.session.clone(),
             run_id: self.run_id.clone(),
+            keeps_results: self.is_shared,
         }
     }
 
@@ -136,6 +160,20 @@ impl Fleet {
     pub(super) fn backlog(&self) -> Backlog {
         let (engine, work) = (Arc::clone(&self.engine), self.work.clone());
         Backlog { engine, work, metrics: Arc::clone(&self.metrics) }
+    }
+
+    /// What to say of tasks that did not run and stay where they are.
+    pub(super) fn left_behind(&self, plan: &Plan, ledger: &Ledger) -> Option<String> {
+        if !self.is_shared || ledger.is_settled() {
+            return None;
+        }
+        let role = &plan.role;
+        Some(format!("tasks stay in the queue {role}; to go on: vakbus worker --role {role} -- …"))
+    }
+
+    /// The lives of the workers of this run.
+    pub(super) fn worker_lives(&self) -> HashSet<Uuid> {
+        self.workers.iter().map(Endpoint::incarnation).collect()
     }
 
     /// The certificates of all agents that sign something.
@@ -158,12 +196,13 @@ impl Backlog {
 
 impl Shared {
     /// An agent on a connection of its own.
-    fn endpoint(
+    async fn endpoint(
         &self,
-        identity: Identity,
+        mut twins: Twins,
         plan: &Plan,
     ) -> Result<(Endpoint, Arc<dyn Engine>), CliError> {
-        let connection: Arc<dyn Engine> = Arc::new(self.bus.connect());
+        let connection = self.ground.connect(&mut twins).await?;
+        let identity = twins.signing;
         let session = Some(self.session.clone());
         let queue = Some(plan.role.clone());
         let policy = identity.certificate().policy_for(session.as_ref(), queue.as_ref());
@@ -193,7 +232,7 @@ pub(super) fn worker_spec(plan: &Plan) -> WorkerSpec {
 }
 
 /// A UUIDv7 for the run.
-fn run_id(clock: &dyn Clock, entropy: &dyn Entropy) -> Result<String, CliError> {
+pub(crate) fn run_id(clock: &dyn Clock, entropy: &dyn Entropy) -> Result<String, CliError> {
     let mut random = [0; 10];
     entropy.fill(&mut random)?;
     let ms = u64::try_from(clock.now().unix_ns() / 1_000_000).unwrap_or(0);

@@ -8,13 +8,14 @@ use std::{
     thread,
 };
 
-use bus_core::{Backoff, Endpoint, RetryPolicy};
+use bus_core::{Endpoint, RetryPolicy};
 use bus_envelope::TraceContext;
+use bus_mem::Limits;
 use bus_runner::{CommandSpec, TaskLine, parse_tasks};
 use bus_subjects::RoleName;
 use rustix::fs::{Access, access};
 
-use crate::{args::SwarmArgs, error::CliError};
+use crate::{args::SwarmArgs, config::Config, error::CliError};
 
 /// A checked swarm.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub(super) struct Plan {
     pub(super) workers: usize,
     pub(super) tasks: Vec<TaskLine>,
     pub(super) retry: RetryPolicy,
+    pub(super) limits: Limits,
     pub(super) command: CommandSpec,
     pub(super) evidence: Option<PathBuf>,
     pub(super) follow: bool,
@@ -32,7 +34,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Reads the tasks and checks everything that can be checked now.
-    pub(super) fn new(args: SwarmArgs) -> Result<Self, CliError> {
+    pub(super) fn new(args: SwarmArgs, config: &Config) -> Result<Self, CliError> {
         let mut words = args.command.into_iter();
         let Some(program) = words.next() else {
             return Err(CliError::usage("no command is given").next("vakbus swarm --help"));
@@ -47,12 +49,12 @@ impl Plan {
             Some(workers) => usize::from(workers),
             None => thread::available_parallelism().map_or(1, NonZeroUsize::get),
         };
-        let backoff = Backoff { base: args.backoff };
         Ok(Self {
             role: args.role,
             workers: workers.min(tasks.len()).max(1),
             tasks,
-            retry: RetryPolicy { retries_max: args.max_retries, backoff },
+            retry: config.retry(args.max_retries, args.backoff),
+            limits: config.limits(),
             command,
             evidence: args.evidence,
             follow: args.follow,
@@ -70,7 +72,7 @@ impl Plan {
 }
 
 /// The trace of the caller, by the names that W3C's draft for environment variables gives them.
-fn surrounding_trace() -> Option<TraceContext> {
+pub(crate) fn surrounding_trace() -> Option<TraceContext> {
     let parent = std::env::var("TRACEPARENT").ok()?;
     TraceContext::parse(&parent, std::env::var("TRACESTATE").ok().as_deref()).ok()
 }

@@ -53,9 +53,9 @@ impl Progress {
     }
 
     /// Says something to the user above the line; gives up when nobody reads it.
-    pub(super) async fn say(&self, text: &'static str) {
-        let bar = self.bar.clone();
-        let say = move || bar.suspend(|| print::talk(text));
+    pub(super) async fn say(&self, text: &str) {
+        let (bar, text) = (self.bar.clone(), text.to_owned());
+        let say = move || bar.suspend(|| print::remark(&text));
         let _said = print::until(sleep(PATIENCE), say).await;
     }
 

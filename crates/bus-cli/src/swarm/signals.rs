@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Ctrl-C, SIGTERM, and the hang-up of a terminal, and what they ask for. From its making on none
 /// is missed.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     /// Nothing more is shown, and nobody waits for a reader of the output.
     pub(super) hurry: CancellationToken,
     /// How many came while there was work to stop.
@@ -22,7 +22,7 @@ pub(super) struct Signals {
 
 /// What a signal asks of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(crate) enum Asked {
     /// To finish what runs and start nothing more.
     Drain,
     /// To stop what runs.
@@ -36,7 +36,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Signals {
     /// Begins to listen. A signal that cannot be listened for keeps its usual effect.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let hears_hangup = std::fs::read_to_string("/proc/self/status")
             .is_ok_and(|status| !ignores(&status, SignalKind::hangup()));
         Self {
@@ -53,7 +53,7 @@ impl Signals {
     ///
     /// `is_done` says whether the tasks are done by then: there is nothing to stop any more, but
     /// the run may have to wait for a reader of its output that does not read.
-    pub(super) async fn next(&mut self, is_done: impl Fn() -> bool) -> Asked {
+    pub(crate) async fn next(&mut self, is_done: impl Fn() -> bool) -> Asked {
         self.received().await;
         self.count(is_done())
     }

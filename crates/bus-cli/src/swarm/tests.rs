@@ -7,7 +7,10 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::*;
-use crate::args::Color;
+use crate::{
+    args::Color,
+    config::{Config, Layer},
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -19,7 +22,7 @@ pub(super) async fn fleet(texts: &[&str]) -> (TempDir, Plan, Fleet) {
     let workspace = Workspace::new(&home, &name).unwrap();
     let task =
         |(at, text): (usize, &&str)| TaskLine { line: at + 1, id: None, text: (*text).to_owned() };
-    let plan = Plan {
+    let mut plan = Plan {
         role: RoleName::parse("worker").unwrap(),
         workers: 1,
         tasks: texts.iter().enumerate().map(task).collect(),
@@ -28,8 +31,10 @@ pub(super) async fn fleet(texts: &[&str]) -> (TempDir, Plan, Fleet) {
         evidence: None,
         follow: false,
         trace: None,
+        limits: bus_mem::Limits::default(),
     };
-    let fleet = Fleet::start(&workspace, &plan).await.unwrap();
+    let secrets = Secrets::new(&Config::default(), &home);
+    let fleet = Fleet::start(&workspace, &mut plan, (&secrets, None)).await.unwrap();
     (dir, plan, fleet)
 }
 
@@ -46,6 +51,12 @@ async fn waited(ledger: &Ledger, workers: &mut JoinSet<()>, stop: &Stop) {
         verbose: 0,
         quiet: true,
         color: Color::Never,
+        nats_url: None,
+        settings_file: None,
+        agent: None,
+        memory: false,
+        config: Config::default(),
+        flags: Layer::default(),
     };
     let (_dir, _plan, fleet) = fleet(&[]).await;
     let progress = Progress::start(&Arc::new(Ledger::new(1)), fleet.backlog(), false, &global);

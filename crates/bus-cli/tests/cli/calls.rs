@@ -87,6 +87,16 @@ fn a_log_filter_that_is_none_is_refused() {
 }
 
 #[test]
+fn a_log_filter_that_is_no_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    let mut command = place.command();
+    let filter = std::ffi::OsStr::from_bytes(b"debug\xff");
+    command.args(["workspace", "ls"]).env("VAKBUS_LOG", filter);
+    run(command, "").is_wrong_call("VAKBUS_LOG: expected UTF-8");
+}
+
+#[test]
 fn a_swarm_without_a_command_is_refused() {
     Place::new().run(&["swarm"]).is_wrong_call("<CMD>...");
 }

@@ -28,6 +28,16 @@ fn the_help_of_verify() {
 }
 
 #[test]
+fn the_help_of_backup() {
+    insta::assert_snapshot!(help(&["backup", "--help"]));
+}
+
+#[test]
+fn the_help_of_restore() {
+    insta::assert_snapshot!(help(&["restore", "--help"]));
+}
+
+#[test]
 fn the_version_is_that_of_the_package() {
     assert_eq!(help(&["--version"]), concat!("vakbus ", env!("CARGO_PKG_VERSION"), "\n"));
 }

@@ -89,13 +89,15 @@ fn the_keys_of_a_workspace_stand_in_no_output_and_in_no_evidence() {
 }
 
 /// Asserts that no file below `dir` holds one of the secrets; returns how many files there are.
-fn searched(dir: &Path, secrets: &[String]) -> usize {
+pub(crate) fn searched(dir: &Path, secrets: &[String]) -> usize {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let count = |path: std::path::PathBuf| {
         if path.is_dir() {
             return searched(&path, secrets);
         }
-        let bytes = fs::read(&path).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        // A segment of a journal is mostly zeros that were written ahead.
+        bytes.truncate(bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1));
         for secret in secrets {
             let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
             assert!(!found, "{}", path.display());

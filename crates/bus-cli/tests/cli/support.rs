@@ -70,9 +70,18 @@ impl Place {
         command
     }
 
+    /// A bash script with `vakbus` as its `$0`, ready to run in this place.
+    pub(crate) fn bash(&self, script: &str) -> std::process::Command {
+        let mut command = self.prepared("bash");
+        command.args(["--norc", "-c", script, env!("CARGO_BIN_EXE_vakbus")]);
+        command
+    }
+
     fn prepared(&self, program: &str) -> std::process::Command {
         let mut command = std::process::Command::new(program);
         command.current_dir(self.0.path()).env("VAKBUS_DATA_DIR", self.path("data"));
+        // The settings of whoever runs the tests are not read.
+        command.env("XDG_CONFIG_HOME", self.path("config"));
         for name in SETTINGS {
             command.env_remove(name);
         }
@@ -105,7 +114,7 @@ impl Place {
 }
 
 /// What changes how `vakbus` behaves and must not come from whoever runs the tests.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 21] = [
     "TRACEPARENT",
     "TRACESTATE",
     "VAKBUS_WORKSPACE",
@@ -115,6 +124,18 @@ const SETTINGS: [&str; 9] = [
     "CLICOLOR",
     "CLICOLOR_FORCE",
     "COLUMNS",
+    "VAKBUS_CONFIG",
+    "VAKBUS_SECRETS_FILE",
+    "VAKBUS_COLOR",
+    "VAKBUS_NATS_URL",
+    "VAK_BUS_NATS_URL",
+    "VAKBUS_WORKSPACE_SECRET_ENV",
+    "VAKBUS_SYNC",
+    "VAKBUS_SOCKET",
+    "VAKBUS_MAX_RETRIES",
+    "VAKBUS_BACKOFF",
+    "VAK_BUS_NATS_CREDENTIALS_JWT",
+    "VAK_BUS_NATS_NKEY_SEED",
 ];
 
 /// Runs a command to its end.

@@ -69,6 +69,10 @@ impl Claiming for Metered {
         };
         Poll::Ready(next.map(|next| next.map(measured)))
     }
+
+    fn give_up(mut self: Pin<&mut Self>) {
+        Pin::new(&mut self.inner).give_up();
+    }
 }
 
 struct MeteredSettle {

@@ -2,6 +2,7 @@
 
 use bus_crypto::KeyId;
 use bus_envelope::wire;
+use bus_subjects::{AclPolicy, Subject};
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -20,6 +21,16 @@ impl Endpoint {
     /// its signer is unknown or may not publish there; `UnknownKey` when this process lacks the
     /// key. The error's source is the reason's own type.
     pub fn open(&self, frame: &Frame) -> Result<Opened> {
+        self.open_of(frame, AclPolicy::can_publish)
+    }
+
+    /// As [`Endpoint::open`], where `may` says whether the policy of a signer lets it send to the
+    /// subject.
+    pub(super) fn open_of(
+        &self,
+        frame: &Frame,
+        may: impl FnOnce(&AclPolicy, &Subject) -> bool,
+    ) -> Result<Opened> {
         let envelope = wire::decode(&frame.headers, &frame.body)
             .map_err(|error| corrupt(frame, error.to_string()).because(error))?;
         if envelope.subject != frame.subject {
@@ -45,7 +56,8 @@ impl Endpoint {
             || must_be_signed(&envelope.subject)
             || LiveCheckpoint::is_meant_by(&envelope)
         {
-            self.0.parts.roster.verify_hashed(&envelope, &hash).map_err(|error| {
+            let may = |policy: &AclPolicy| may(policy, &envelope.subject);
+            self.roster().verify_right(&envelope, &hash, may).map_err(|error| {
                 let kind = match error {
                     crate::SignerError::BadSignature | crate::SignerError::Unsigned => {
                         ErrorKind::Corrupt

@@ -14,7 +14,8 @@ use super::{
     stamp::{Form, Prepared},
 };
 use crate::{
-    Error, ErrorKind, Expect, Frame, OriginalFrame, Outcome, Receipt, Result, Step, guarded::denied,
+    Error, ErrorKind, Expect, Frame, OriginalFrame, Outcome, Receipt, Result, Seq, Step,
+    guarded::denied,
 };
 
 /// How often the same bytes are sent when the engine's answer does not arrive.
@@ -70,26 +71,29 @@ impl Endpoint {
     /// already, `is_same` says whether it is this letter; if not, this one gets an id of its own.
     /// What is stored there and may not be read here is another worker's letter: the id names a
     /// moment of storing and a position, so nothing else has it by chance.
+    ///
+    /// Returns its position when this call stored it.
     pub(crate) async fn send_letter(
         &self,
         draft: Draft,
         is_same: impl Fn(&Opened) -> bool,
-    ) -> Result<()> {
+    ) -> Result<Option<Seq>> {
         self.check_right(&draft.subject)?;
         let subject = draft.subject.clone();
         let making = Making { wire: WireForm::Binary, fits: |_| Ok(()) };
         match self.send_one(draft.clone().into(), making).await {
-            Ok(_) | Err(Failed::Duplicate(None)) => return Ok(()),
+            Ok(sent) => return Ok(Some(sent.receipt.seq)),
+            Err(Failed::Duplicate(None)) => return Ok(None),
             Err(Failed::Duplicate(Some(frame))) => {
                 if self.open(&frame).is_ok_and(|opened| is_same(&opened)) {
-                    return Ok(());
+                    return Ok(None);
                 }
             }
             Err(Failed::Error(error)) => return Err(error),
         }
         let draft = Draft { id: None, ..draft };
         let sent = self.send_one(draft.into(), making).await;
-        sent.map(drop).map_err(|failed| failed.into_error(None, &subject))
+        sent.map(|sent| Some(sent.receipt.seq)).map_err(|failed| failed.into_error(None, &subject))
     }
 
     async fn send_one(&self, outgoing: Outgoing, making: Making) -> Result<Sent, Failed> {

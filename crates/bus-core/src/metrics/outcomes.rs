@@ -25,9 +25,13 @@ pub enum TaskOutcome {
     Refused,
     /// Dead letter: its key was withdrawn.
     KeyWithdrawn,
+    /// Dead letter: its deadline was over.
+    Expired,
+    /// Dead letter: it was cancelled.
+    Cancelled,
 }
 
-/// How often deliveries ended in each way. The last five are dead letters.
+/// How often deliveries ended in each way. The last seven are dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct OutcomeCounts {
     /// As [`TaskOutcome::Completed`].
@@ -50,6 +54,10 @@ pub struct OutcomeCounts {
     pub refused: u64,
     /// As [`TaskOutcome::KeyWithdrawn`].
     pub key_withdrawn: u64,
+    /// As [`TaskOutcome::Expired`].
+    pub expired: u64,
+    /// As [`TaskOutcome::Cancelled`].
+    pub cancelled: u64,
 }
 
 /// The counters behind [`OutcomeCounts`].
@@ -65,6 +73,8 @@ pub(super) struct Outcomes {
     vanished: AtomicU64,
     refused: AtomicU64,
     key_withdrawn: AtomicU64,
+    expired: AtomicU64,
+    cancelled: AtomicU64,
 }
 
 impl Outcomes {
@@ -80,6 +90,8 @@ impl Outcomes {
             TaskOutcome::Vanished => &self.vanished,
             TaskOutcome::Refused => &self.refused,
             TaskOutcome::KeyWithdrawn => &self.key_withdrawn,
+            TaskOutcome::Expired => &self.expired,
+            TaskOutcome::Cancelled => &self.cancelled,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -97,6 +109,8 @@ impl Outcomes {
             vanished: read(&self.vanished),
             refused: read(&self.refused),
             key_withdrawn: read(&self.key_withdrawn),
+            expired: read(&self.expired),
+            cancelled: read(&self.cancelled),
         }
     }
 }
@@ -110,5 +124,7 @@ impl OutcomeCounts {
             .saturating_add(self.vanished)
             .saturating_add(self.refused)
             .saturating_add(self.key_withdrawn)
+            .saturating_add(self.expired)
+            .saturating_add(self.cancelled)
     }
 }

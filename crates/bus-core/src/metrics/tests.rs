@@ -145,6 +145,8 @@ fn every_outcome_is_counted_under_its_own_name() {
         T::Vanished,
         T::Refused,
         T::KeyWithdrawn,
+        T::Expired,
+        T::Cancelled,
     ];
     let metrics = BusMetrics::default();
     for (times, outcome) in all.into_iter().enumerate() {
@@ -161,9 +163,11 @@ fn every_outcome_is_counted_under_its_own_name() {
         vanished: 8,
         refused: 9,
         key_withdrawn: 10,
+        expired: 11,
+        cancelled: 12,
     };
     let found = metrics.report().outcomes;
-    assert_eq!((found, found.dead_lettered()), (expected, 6 + 7 + 8 + 9 + 10));
+    assert_eq!((found, found.dead_lettered()), (expected, 6 + 7 + 8 + 9 + 10 + 11 + 12));
 }
 
 #[test]

@@ -16,7 +16,10 @@ use super::{
     lease::Lease,
     settle::{PARKED, Redelivery},
 };
-use crate::{Failure, Opened, claims::Claimed};
+use crate::{
+    CancelMark, Deadline, Failure, GivenUp, GivenUpCause, Opened, cancels::CancelWatch,
+    claims::Claimed,
+};
 
 /// How long a cancelled handler may take to react before its future is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
@@ -39,6 +42,8 @@ enum Ended {
         /// Whether the handler said that the work is done all the same.
         is_done: bool,
     },
+    /// It was cancelled, and did not end well within the moment that it had.
+    Cancelled(CancelMark),
 }
 
 impl Worker {
@@ -50,6 +55,7 @@ impl Worker {
         around: &Around<'_>,
     ) -> TaskEvent {
         let (task_id, claimed) = (opened.envelope.id.clone(), Claimed::of(&lease.delivery));
+        let attempt = lease.delivery.attempt;
         let is_suspect = match lease.beside(self.redelivery(&lease.delivery)).await {
             Ok(Redelivery::Try { is_suspect }) => is_suspect,
             Ok(Redelivery::Done) => return self.complete(lease, opened).await,
@@ -58,6 +64,9 @@ impl Worker {
             }
             Err(error) => return self.unmarked(lease, task_id, error).await,
         };
+        if let Some(late) = self.too_late(&lease, opened) {
+            return self.give_up_untried(lease, opened, late).await;
+        }
         let Some(place) = around.company.join(is_suspect) else {
             let reason = "another task runs alone";
             return self.release(lease, task_id, reason, Duration::ZERO).await;
@@ -70,11 +79,27 @@ impl Worker {
             Ok(revision) => revision,
             Err(error) => return self.unmarked(lease, task_id, error).await,
         };
+        // After the mark: who cancels looks for marks of claims after leaving one of its own, so
+        // that one of the two sees the other.
+        let cancels = match lease.beside(self.cancels(&claimed)).await {
+            Ok((cancels, None)) => cancels,
+            Ok((_, Some(mark))) => {
+                return self
+                    .give_up_untried(
+                        lease,
+                        opened,
+                        self.cancelled(&mark, attempt.saturating_sub(1)),
+                    )
+                    .await;
+            }
+            Err(error) => return self.unmarked(lease, task_id, error).await,
+        };
         if lease.may_be_over() {
             // Somebody else may have begun already.
             return TaskEvent::Unsettled { task_id, error: lease.over() };
         }
-        let ran = self.run_handler(&lease, opened, handler, (around.halt, &place)).await;
+        let signals = (around.halt, &place, cancels);
+        let ran = self.run_handler(&lease, opened, handler, signals).await;
         drop(place);
         match ran {
             Ended::LeaseLost { error, is_done } => {
@@ -82,6 +107,9 @@ impl Worker {
                     self.mark_done(&claimed, mark).await;
                 }
                 TaskEvent::Unsettled { task_id, error }
+            }
+            Ended::Cancelled(mark) => {
+                self.give_up_untried(lease, opened, self.cancelled(&mark, attempt)).await
             }
             Ended::Returned(Ok(Handled)) => self.complete(lease, opened).await,
             // Nobody asked for it, so it must not be first in line again at once.
@@ -99,7 +127,7 @@ impl Worker {
         lease: &Lease,
         opened: &Opened,
         handler: &H,
-        (halt, place): (&CancellationToken, &Place<'_>),
+        (halt, place, mut cancels): (&CancellationToken, &Place<'_>, CancelWatch),
     ) -> Ended {
         let cancel = CancellationToken::new();
         let job = Job {
@@ -118,7 +146,7 @@ impl Worker {
         let mut ended = None;
         let watched = AssertUnwindSafe(async {
             let mut work = pin!(AssertUnwindSafe(work).catch_unwind().map(flatten));
-            ended = Some(watch(lease, work.as_mut(), (halt, &cancel)).await);
+            ended = Some(watch(lease, work.as_mut(), (halt, &cancel, &mut cancels)).await);
         });
         if watched.catch_unwind().await.is_err() {
             tracing::warn!(task = %opened.envelope.id, "a handler panicked while it was dropped");
@@ -127,11 +155,41 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// The verdict on a task whose deadline is over, or cannot be read.
+    fn too_late(&self, lease: &Lease, opened: &Opened) -> Option<GivenUp> {
+        let (reason, cause) = match Deadline::of(&opened.envelope) {
+            Ok(None) => return None,
+            Ok(Some(deadline)) if !deadline.is_over(self.endpoint.clock().now()) => return None,
+            Ok(Some(Deadline(time))) => {
+                (format!("its deadline {time} was over"), GivenUpCause::Expired)
+            }
+            Err(error) => (format!("refused before any attempt: {error}"), GivenUpCause::Refused),
+        };
+        let attempts = lease.delivery.attempt.saturating_sub(1);
+        Some(GivenUp { attempts, worker: None, reason, cause })
+    }
+
+    /// Listens for the cancelling of a task, if this worker does that.
+    async fn cancels(&self, claimed: &Claimed) -> crate::Result<(CancelWatch, Option<CancelMark>)> {
+        match self.spec.hears_cancels {
+            true => self.endpoint.watch_cancel(claimed).await,
+            false => Ok((CancelWatch::deaf(), None)),
+        }
+    }
+
+    /// The verdict on a task that was cancelled after so many attempts were begun.
+    fn cancelled(&self, mark: &CancelMark, attempts: u32) -> GivenUp {
+        let worker = (attempts > 0).then(|| self.endpoint.agent().to_string());
+        GivenUp { attempts, worker, reason: mark.reason(), cause: GivenUpCause::Cancelled }
+    }
+}
+
 /// Waits until the work has ended, or has to.
 async fn watch(
     lease: &Lease,
     mut work: Pin<&mut impl Future<Output = Result<Handled, Failure>>>,
-    (halt, cancel): (&CancellationToken, &CancellationToken),
+    (halt, cancel, cancels): (&CancellationToken, &CancellationToken, &mut CancelWatch),
 ) -> Ended {
     let mut lost = pin!(lease.keep());
     let result = tokio::select! {
@@ -141,6 +199,18 @@ async fn watch(
             cancel.cancel();
             let late = timeout(CANCEL_GRACE, work).await;
             return Ended::LeaseLost { error, is_done: late.is_ok_and(|result| result.is_ok()) };
+        }
+        mark = cancels.told() => {
+            cancel.cancel();
+            tokio::select! {
+                biased;
+                // What it finished in time counts: the work is done.
+                finished = timeout(CANCEL_GRACE, work) => match finished {
+                    Ok(Ok(Handled)) => Ok(Handled),
+                    _ => return Ended::Cancelled(mark),
+                },
+                error = &mut lost => return Ended::LeaseLost { error, is_done: false },
+            }
         }
         () = halt.cancelled() => {
             cancel.cancel();

@@ -291,7 +291,7 @@ impl Worker {
                     && letter.stream == event.stream
             })
         };
-        self.endpoint.send_letter(draft, is_same).await
+        self.endpoint.send_letter(draft, is_same).await.map(drop)
     }
 
     /// Jitter only; a failing random source means no jitter.

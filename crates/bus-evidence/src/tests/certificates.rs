@@ -116,7 +116,7 @@ fn a_bundle_of_a_whole_other_account_is_not_verified_under_ours() {
     let world = World::new();
     let files = world.story(3).files(&world.boss);
     let trust = Some(*key(NkeyKind::Account, 99).public());
-    let finding = verify_files(&files, &Options { trust, kept: Vec::new() }).unwrap_err();
+    let finding = verify_files(&files, &Options { trust, ..Options::default() }).unwrap_err();
     assert_eq!(finding.kind, FindingKind::CertificateUntrusted);
 }
 

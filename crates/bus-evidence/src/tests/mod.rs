@@ -8,4 +8,5 @@ mod hostile;
 mod kept;
 mod receipts;
 mod recorders;
+mod revocations;
 mod support;

@@ -69,7 +69,7 @@ impl World {
 
     /// Trusts the account of this world.
     pub(super) fn trusting(&self) -> Options {
-        Options { trust: Some(*self.account.public()), kept: Vec::new() }
+        Options { trust: Some(*self.account.public()), ..Options::default() }
     }
 }
 

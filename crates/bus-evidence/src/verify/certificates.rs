@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use bus_core::{Certificate, ErrorKind, Roster};
-use bus_crypto::PublicKey;
 use bus_envelope::{EventHash, MessageEnvelope, Timestamp, tree::MerkleTree};
 use bus_subjects::AgentId;
 
 use crate::{
     Checkpoint, CheckpointError, certificate,
     log::{CERTIFICATES, Place, entries_file},
-    verify::{Finding, FindingKind, Signer, Trust, files::Files, logs::Lines},
+    verify::{Finding, FindingKind, Options, Signer, Trust, files::Files, logs::Lines},
 };
 
 /// The agents of a bundle, all under one account.
@@ -26,9 +25,10 @@ impl Authority {
     pub(super) fn read(
         files: &Files<'_>,
         place: &Place,
-        trust: Option<PublicKey>,
+        options: &Options,
     ) -> Result<(Self, MerkleTree), Finding> {
         let file = entries_file(CERTIFICATES);
+        let trust = options.trust;
         let mut authority = Self {
             roster: trust.map(Roster::new),
             trust: trust.map(|account| Trust::Given(account.text())),
@@ -47,6 +47,17 @@ impl Authority {
             }
             authority.admit(&token, place).map_err(|(kind, detail)| fault(kind, detail))?;
             tree.append(&line);
+        }
+        if let Some(roster) = &authority.roster {
+            for revocation in &options.revoked {
+                roster.revoke(revocation).map_err(|error| {
+                    Finding::new(
+                        "revocations",
+                        FindingKind::CertificateUntrusted,
+                        error.to_string(),
+                    )
+                })?;
+            }
         }
         Ok((authority, tree))
     }
@@ -83,6 +94,10 @@ impl Authority {
         let names = checkpoint.signatures().iter().filter_map(|s| AgentId::parse(s.name()).ok());
         for certificate in names.filter_map(|name| self.agents.get(&name)).flatten() {
             match checkpoint.verify(&certificate.nkey) {
+                Ok(()) if self.is_revoked(certificate) => {
+                    let detail = format!("the key of {} is revoked", certificate.agent);
+                    return Err(Finding::new(file, FindingKind::Revoked, detail));
+                }
                 Ok(()) if certificate::may_record(certificate) => return Ok(certificate),
                 Ok(()) => {
                     let recorders = certificate::RECORDERS;
@@ -124,6 +139,11 @@ impl Authority {
     pub(super) fn into_parts(self) -> (Trust, Vec<Signer>) {
         let trust = self.trust.unwrap_or_else(|| Trust::Claimed(String::new()));
         (trust, self.signed.into_values().collect())
+    }
+
+    fn is_revoked(&self, certificate: &Certificate) -> bool {
+        let roster = self.roster.as_ref();
+        roster.is_some_and(|roster| roster.revoked(&certificate.nkey.text()).is_some())
     }
 
     fn admit(&mut self, token: &str, place: &Place) -> Result<(), (FindingKind, String)> {

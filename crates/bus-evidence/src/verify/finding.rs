@@ -97,6 +97,8 @@ kinds! {
     Unsigned = "unsigned", "unsigned entry";
     /// An envelope's signer has no certificate in the bundle.
     UnknownSigner = "unknown-signer", "unknown signer";
+    /// An envelope's or a checkpoint's signer had its key revoked.
+    Revoked = "revoked", "signed with a revoked key";
     /// An envelope's signature does not fit it.
     BadSignature = "bad-signature", "bad signature";
     /// An envelope is signed by another agent than the one it names.
@@ -146,6 +148,7 @@ impl From<SignerError> for FindingKind {
         match error {
             SignerError::Unsigned => Self::Unsigned,
             SignerError::UnknownSigner => Self::UnknownSigner,
+            SignerError::Revoked => Self::Revoked,
             SignerError::WrongAgent => Self::WrongAgent,
             SignerError::WrongWorkspace => Self::WrongWorkspace,
             SignerError::WrongSource => Self::WrongSource,

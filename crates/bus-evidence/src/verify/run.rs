@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use bus_core::Revocation;
 use bus_crypto::PublicKey;
 
 use crate::{
@@ -21,6 +22,9 @@ pub struct Options {
     /// is not noticed: the verdict is `completeness unknown`. Their signers need a certificate in
     /// the bundle.
     pub kept: Vec<String>,
+    /// Keys that the account revoked. Nothing that they signed counts, whatever time it carries:
+    /// a checkpoint has no time, so nothing shows that an entry is older than the revocation.
+    pub revoked: Vec<Revocation>,
 }
 
 /// Verifies the bundle in the directory `dir`, which is only read.
@@ -47,7 +51,7 @@ fn run(files: &Files<'_>, options: &Options) -> Result<Report, Finding> {
     files.check_names()?;
     let heads = Heads::read(files)?;
     let place = &heads.place;
-    let (mut authority, certificates) = Authority::read(files, place, options.trust)?;
+    let (mut authority, certificates) = Authority::read(files, place, options)?;
     heads.check(CERTIFICATES, &certificates, &authority)?;
     let mut read = |log: Log| {
         let contents = Contents::read(files, log, place, &mut authority)?;

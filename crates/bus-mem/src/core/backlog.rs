@@ -34,6 +34,11 @@ impl Backlog {
         (left > 0).then_some(Self { next, left, subject })
     }
 
+    /// The position from which on all is left that matches.
+    pub(crate) const fn next(&self) -> u64 {
+        self.next
+    }
+
     /// How many messages are left.
     pub(crate) const fn left(&self) -> u64 {
         self.left

@@ -14,13 +14,21 @@ use foldhash::fast::RandomState;
 
 use super::{
     consumer::Consumer,
+    dedupe::DigestKey,
     log::Message,
+    picture::StreamCursor,
+    recorder::Recorder,
     routes::{Route, Routes},
     stream::{Appended, Stream},
+    unshown::Unshown,
 };
 use crate::Limits;
 
 mod consumers;
+mod filters;
+mod journal;
+mod picture;
+mod restore;
 
 /// Every stream of one bus. It does nothing by itself: each call brings the time along.
 ///
@@ -38,6 +46,10 @@ pub struct Broker {
     latest: Timestamp,
     /// How many consumers were ever made.
     consumers: u64,
+    /// New consumers give tokens behind it.
+    token: u64,
+    recorder: Recorder,
+    unshown: Unshown,
 }
 
 /// Names a stream for as long as the broker lives.
@@ -100,6 +112,9 @@ impl Broker {
             routes: Routes::default(),
             latest: Timestamp::from_unix_ns(i128::MIN),
             consumers: 0,
+            token: 0,
+            recorder: Recorder::default(),
+            unshown: Unshown::default(),
         }
     }
 
@@ -107,8 +122,8 @@ impl Broker {
     ///
     /// # Errors
     /// `Conflict` when it exists otherwise or overlaps another stream, `Invalid` when it has no
-    /// filter, reaches into the reserved subjects (`$…`, `_INBOX`) or overlaps itself, `Full` at
-    /// the limit of streams.
+    /// filter or more than 1000, reaches into the reserved subjects (`$…`, `_INBOX`) or overlaps
+    /// itself, `Full` at the limit of streams.
     pub fn declare(&mut self, mut spec: StreamSpec) -> Result<()> {
         spec.filters.sort();
         spec.filters.dedup();
@@ -131,7 +146,10 @@ impl Broker {
             self.table.insert(filter.clone(), index);
         }
         self.routes.clear();
-        self.streams.push(Stream::new(spec));
+        self.streams.push(Stream::new(spec, DigestKey::random()));
+        if self.recorder.is_on() {
+            self.record_declared(index);
+        }
         Ok(())
     }
 
@@ -160,12 +178,16 @@ impl Broker {
         let appended = stream.append(frame, expect, now, &route.consumers, |index, number| {
             ready(ConsumerKey { stream: key, index, number });
         })?;
-        Ok(Receipt {
+        let receipt = Receipt {
             stream: stream.spec().name.clone(),
             seq: appended.seq,
             duplicate: appended.duplicate,
             durability: self.durability,
-        })
+        };
+        if self.recorder.is_on() && !appended.duplicate {
+            self.record_stored(key.0, appended.seq.0);
+        }
+        Ok(receipt)
     }
 
     /// Stores `frames` in their order, all or none, and calls `ready` as [`Broker::append`] does.
@@ -206,6 +228,10 @@ impl Broker {
                 durability: *durability,
             });
         }
+        if self.recorder.is_on() {
+            let stored = receipts.iter().filter(|receipt| !receipt.duplicate);
+            self.record_batch(key.0, stored.map(|receipt| receipt.seq.0));
+        }
         Ok(receipts)
     }
 
@@ -227,8 +253,9 @@ impl Broker {
         Ok(self.streams.get(stream.0).and_then(|stream| stream.log().message(seq.0)))
     }
 
-    /// Takes the message at `seq` out, whoever holds a lease on it, and says whether there was
-    /// one. Calls `ready` with every consumer that may have another one to hand out now.
+    /// Takes the message at `seq` out, whoever holds a lease on it, and returns it when there was
+    /// one: what is in it is a stranger's, and not to be dropped under a lock. Calls `ready` with
+    /// every consumer that may have another one to hand out now.
     ///
     /// # Errors
     /// `NotFound` (no such stream), `Denied` when the stream is append-only.
@@ -237,10 +264,15 @@ impl Broker {
         name: &StreamName,
         seq: Seq,
         mut ready: impl FnMut(ConsumerKey),
-    ) -> Result<bool> {
+    ) -> Result<Option<Arc<Frame>>> {
         let key = self.find(name, "discard")?;
-        let Some(stream) = self.streams.get_mut(key.0) else { return Ok(false) };
-        stream.discard(seq, |index, number| ready(ConsumerKey { stream: key, index, number }))
+        let Some(stream) = self.streams.get_mut(key.0) else { return Ok(None) };
+        let discarded = stream
+            .discard(seq, |index, number| ready(ConsumerKey { stream: key, index, number }))?;
+        if let (Some(frame), true) = (&discarded, self.recorder.is_on()) {
+            self.record_discarded(key, seq.0, &frame.subject);
+        }
+        Ok(discarded)
     }
 
     /// The stream `name` and the position of its newest message.
@@ -306,30 +338,6 @@ impl Broker {
         stream.map(StreamKey).ok_or_else(|| unkept(&first.subject, "append all"))
     }
 
-    fn check_filters(&self, spec: &StreamSpec) -> Result<()> {
-        let refuse = |kind, why: String| Err(Error::new(kind, "declare", why).at(&spec.name));
-        if spec.filters.is_empty() {
-            return refuse(ErrorKind::Invalid, "a stream keeps at least one subject".to_owned());
-        }
-        for (at, filter) in spec.filters.iter().enumerate() {
-            if is_reserved(filter) {
-                let why = format!("{filter} reaches into the reserved subjects");
-                return refuse(ErrorKind::Invalid, why);
-            }
-            let mut earlier = spec.filters.iter().take(at);
-            if let Some(earlier) = earlier.find(|earlier| earlier.overlaps(filter)) {
-                return refuse(ErrorKind::Invalid, format!("{filter} overlaps {earlier}"));
-            }
-            let others = self.streams.iter().map(Stream::spec);
-            let mut others = others.flat_map(|other| other.filters.iter().map(move |f| (other, f)));
-            if let Some((other, theirs)) = others.find(|(_, theirs)| theirs.overlaps(filter)) {
-                let why = format!("{filter} overlaps {theirs} of the stream {}", other.name);
-                return refuse(ErrorKind::Conflict, why);
-            }
-        }
-        Ok(())
-    }
-
     fn find(&self, name: &StreamName, op: &'static str) -> Result<StreamKey> {
         self.names.get(name).copied().map(StreamKey).ok_or_else(|| unknown(name, op))
     }
@@ -338,12 +346,6 @@ impl Broker {
         self.latest = self.latest.max(now);
         self.latest
     }
-}
-
-/// Whether a filter could match a subject of the system's own.
-fn is_reserved(filter: &Filter) -> bool {
-    let first = filter.as_str().split('.').next().unwrap_or_default();
-    first.starts_with('$') || matches!(first, "_INBOX" | "*" | ">")
 }
 
 /// The stream that keeps `subject`: at most one, because streams do not overlap.

@@ -11,14 +11,21 @@ use bus_core::{
 use bus_envelope::Timestamp;
 use bus_subjects::{BucketKey, BucketName, Filter};
 
-use crate::Limits;
+use super::recorder::Recorder;
+use crate::{
+    Limits,
+    journal::{Journal, Position},
+};
 
 pub use watches::{Progress, WatchId};
 
+mod journal;
+mod picture;
 mod records;
+mod restore;
 mod watches;
 
-use records::Records;
+pub(crate) use records::Records;
 use watches::Watches;
 
 /// Every bucket of one bus, and who watches them.
@@ -37,6 +44,7 @@ pub struct BucketStore {
     /// The part of it that tombstones take, which can be had back.
     tombstone_bytes: u64,
     watches: Watches,
+    recorder: Recorder,
 }
 
 impl BucketStore {
@@ -50,7 +58,19 @@ impl BucketStore {
             bytes: 0,
             tombstone_bytes: 0,
             watches: Watches::default(),
+            recorder: Recorder::default(),
         }
+    }
+
+    /// From now on tells every change to `journal`.
+    pub fn keep(&mut self, journal: Arc<dyn Journal>) {
+        self.recorder = Recorder::to(journal);
+    }
+
+    /// Where the last change stands in the journal.
+    #[must_use]
+    pub const fn position(&self) -> Position {
+        self.recorder.position()
     }
 
     /// What can be said about a put without looking at its bucket.
@@ -101,7 +121,7 @@ impl BucketStore {
         if !self.buckets.contains_key(bucket) {
             self.buckets.insert(bucket.clone(), Records::new(bucket.clone()));
         }
-        let revision = self.set(bucket, key, KeyState::Value(put.value), end);
+        let revision = self.set((bucket, key), KeyState::Value(put.value), end, now);
         Ok(Revision(revision))
     }
 
@@ -119,7 +139,7 @@ impl BucketStore {
         self.end_what_is_due(bucket, key, now);
         self.check(bucket, key, expect, "delete")?;
         if self.buckets.get(bucket).is_some_and(|records| records.revision(key).is_some()) {
-            self.set(bucket, key, KeyState::Deleted, None);
+            self.set((bucket, key), KeyState::Deleted, None, now);
         }
         Ok(())
     }
@@ -237,7 +257,7 @@ impl BucketStore {
             let bucket = Arc::clone(bucket);
             let due = self.buckets.get(&*bucket).and_then(|records| records.first_ending());
             let Some(key) = due else { return swept };
-            self.set(&bucket, &key, KeyState::Expired, None);
+            self.set((&bucket, &key), KeyState::Expired, None, now);
         }
         SWEPT_MAX
     }
@@ -246,19 +266,20 @@ impl BucketStore {
     fn end_what_is_due(&mut self, bucket: &BucketName, key: &BucketKey, now: Timestamp) {
         self.sweep_some(now);
         if self.buckets.get(bucket).is_some_and(|records| records.is_over(key, now)) {
-            self.set(bucket, key, KeyState::Expired, None);
+            self.set((bucket, key), KeyState::Expired, None, now);
         }
     }
 
     /// Sets what is under `key` of a bucket that exists, calls its watches, returns the revision.
     fn set(
         &mut self,
-        bucket: &BucketName,
-        key: &BucketKey,
+        (bucket, key): (&BucketName, &BucketKey),
         state: KeyState,
         end: Option<Timestamp>,
+        now: Timestamp,
     ) -> u64 {
         let tombstones_max = self.limits.tombstones_per_bucket_max;
+        let kept = self.recorder.is_on().then(|| state.clone());
         let changed = self.alter(bucket, |records| {
             let revision = records.set(key, state, end);
             if records.tombstones() > tombstones_max {
@@ -267,6 +288,9 @@ impl BucketStore {
             revision
         });
         let Some(revision) = changed else { return 0 };
+        if let Some(state) = kept {
+            self.record((bucket, key), &state, (revision, end), now);
+        }
         self.watches.call(bucket, key, revision);
         revision
     }

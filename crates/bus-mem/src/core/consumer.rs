@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bus_core::{ConsumerSpec, Placement, Priority, Verdict};
+use bus_core::{ConsumerSpec, OrderKey, Placement, Priority, Verdict};
 use bus_envelope::Timestamp;
 
 use super::{
@@ -17,6 +17,8 @@ use super::{
 };
 
 mod line;
+mod picture;
+mod restore;
 mod state;
 
 /// The state that the members of one consumer share.
@@ -38,6 +40,7 @@ pub(crate) struct Consumer {
     places: BTreeMap<u64, Place>,
     leases: Leases,
     paused_until: Option<Timestamp>,
+    departed: Departed,
 }
 
 /// What a verdict did to its message.
@@ -49,17 +52,26 @@ pub(crate) enum Settled {
     Again,
 }
 
+/// Messages with a key that have left since somebody asked, where that is not safe at once; until
+/// it is, they hold their keys.
+#[derive(Debug, Default)]
+struct Departed(Option<Vec<(u64, OrderKey)>>);
+
 /// Where a message is that is neither in a lane nor leased.
 #[derive(Debug, Clone)]
 enum Place {
     Ranked(Rank),
     Delayed(Timestamp),
-    Behind(bus_core::OrderKey),
+    Behind(OrderKey),
 }
 
 impl Consumer {
-    /// A consumer of everything that is stored and matches.
-    pub(crate) fn new(spec: ConsumerSpec, number: u64, index: &SubjectIndex) -> Self {
+    /// A consumer of everything that is stored and matches; its first token comes after `token`.
+    pub(crate) fn new(
+        spec: ConsumerSpec,
+        (number, token): (u64, u64),
+        index: &SubjectIndex,
+    ) -> Self {
         let backlog = Backlog::new(&spec.filter, index);
         Self {
             spec,
@@ -70,8 +82,9 @@ impl Consumer {
             delayed: BTreeMap::new(),
             keys: OrderKeys::default(),
             places: BTreeMap::new(),
-            leases: Leases::default(),
+            leases: Leases::after(token),
             paused_until: None,
+            departed: Departed::default(),
         }
     }
 
@@ -116,7 +129,7 @@ impl Consumer {
         now: Timestamp,
     ) -> Vec<Claim> {
         self.tick(index, log, now);
-        let mut claims = Vec::with_capacity(max.min(self.ready()));
+        let mut claims = Vec::with_capacity(max.min(self.ready(log)));
         claims.extend(std::iter::from_fn(|| self.claim_ready(log, now)).take(max));
         claims
     }
@@ -126,12 +139,12 @@ impl Consumer {
         if self.paused_until.is_some() {
             return None;
         }
-        let (message, run) = self.take_first(log)?;
-        if let Some(key) = &run.key {
+        let (message, Waiting { attempt, level, since, key, .. }) = self.take_first(log)?;
+        if let Some(key) = &key {
             self.keys.start(key);
         }
-        let (attempt, deadline) = (run.attempt, now.plus(self.spec.lease));
-        let token = self.leases.grant(Lease { seq: message.seq.0, deadline, run });
+        let (seq, deadline) = (message.seq.0, now.plus(self.spec.lease));
+        let token = self.leases.grant(Lease { seq, deadline, since, key, attempt, level });
         Some(Claim { message, token, attempt })
     }
 
@@ -143,19 +156,22 @@ impl Consumer {
         verdict: &Verdict,
         now: Timestamp,
     ) -> Option<Settled> {
-        let Lease { seq, mut run, .. } = self.leases.take(token, now)?;
+        let lease = self.leases.take(token, now)?;
+        let seq = lease.seq;
         Some(match verdict {
             Verdict::Ack | Verdict::Reject { .. } => {
-                self.leave(seq, &run);
+                self.leave(seq, lease.key.as_ref());
                 Settled::Gone(seq)
             }
             Verdict::Release { after } if after.is_zero() => {
-                run.handed_back = true;
-                self.stand(seq, run);
+                self.stand(seq, Waiting { handed_back: true, ..lease.into_waiting() });
                 Settled::Again
             }
-            Verdict::Release { after } => self.rest(seq, run, now.plus(*after), now),
+            Verdict::Release { after } => {
+                self.rest(seq, lease.into_waiting(), now.plus(*after), now)
+            }
             Verdict::Retry { after } => {
+                let mut run = lease.into_waiting();
                 run.attempt = run.attempt.saturating_add(1);
                 self.rest(seq, run, now.plus(*after), now)
             }
@@ -178,12 +194,12 @@ impl Consumer {
         match self.places.remove(&seq) {
             Some(Place::Ranked(rank)) => {
                 if let Some(waiting) = self.ranked.remove(&rank) {
-                    self.leave(seq, &waiting);
+                    self.leave(seq, waiting.key.as_ref());
                 }
             }
             Some(Place::Delayed(due)) => {
                 if let Some(waiting) = self.delayed.remove(&(due, seq)) {
-                    self.leave(seq, &waiting);
+                    self.leave(seq, waiting.key.as_ref());
                 }
             }
             Some(Place::Behind(key)) => self.keys.remove_behind(&key, seq),
@@ -204,7 +220,7 @@ impl Consumer {
             return;
         }
         if let Some(lease) = self.leases.take_message(seq) {
-            self.leave(seq, &lease.run);
+            self.leave(seq, lease.key.as_ref());
         }
     }
 
@@ -215,6 +231,9 @@ impl Consumer {
         self.catch_up(index, log, now);
         let moves_left = self.take_back(now);
         self.wake(now, moves_left);
-        self.paused_until = self.paused_until.filter(|&until| until > now);
+        // Written only when it changes: whether there is a consumer is read from the same place.
+        if self.paused_until.is_some_and(|until| until <= now) {
+            self.paused_until = None;
+        }
     }
 }

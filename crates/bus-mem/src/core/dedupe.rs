@@ -1,17 +1,19 @@
 //! The memory for frame ids: which were stored within the window, and where.
 //!
 //! It keeps no texts: a million of them would cost more memory than all else about them, and one
-//! cache miss each when they go. It keeps 128 bits of keyed hashes. Two ids of one stream have the
-//! same by chance with less than 2^-64, and whoever wants that must break `SipHash`.
+//! cache miss each when they go. It keeps 128 bits of a keyed hash. Two ids of one stream have the
+//! same by chance with less than 2^-64, and whoever wants that must break `SipHash`. The key comes
+//! from outside, because a broker that outlives its process must know its ids again.
 
 use std::{
     collections::VecDeque,
-    hash::{BuildHasher as _, Hasher as _, RandomState},
+    hash::{BuildHasher as _, RandomState},
     time::Duration,
 };
 
 use bus_core::FrameId;
 use bus_envelope::Timestamp;
+use siphasher::sip128::SipHasher13;
 
 use super::idtable::{IdTable, Mark, Remembered};
 
@@ -23,10 +25,7 @@ use super::idtable::{IdTable, Mark, Remembered};
 pub(crate) struct Dedupe {
     window_ns: u64,
     ids_max: usize,
-    /// The key of `SipHash`, which nobody finds collisions of without it.
-    key: RandomState,
-    /// That of a quick hash, which makes chance collisions rare enough.
-    quick: foldhash::quality::RandomState,
+    key: DigestKey,
     /// The time that `Known::age` counts from: that of the first id.
     origin: Timestamp,
     /// In the order they were stored.
@@ -47,7 +46,11 @@ struct Known {
 
 /// What stands for the text of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Digest([u64; 2]);
+pub(crate) struct Digest(pub(crate) [u64; 2]);
+
+/// The key of `SipHash`, without which nobody finds collisions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DigestKey(pub(crate) [u8; 16]);
 
 impl Dedupe {
     /// Ids remembered at least, however few messages the stream may hold.
@@ -57,13 +60,12 @@ impl Dedupe {
     pub(crate) const IDS_MAX: u64 = 1 << 31;
 
     /// A memory of `window` for a stream of at most `messages_max` messages.
-    pub(crate) fn new(window: Duration, messages_max: u64) -> Self {
-        let ids_max = messages_max.clamp(Self::IDS_MIN, Self::IDS_MAX);
+    pub(crate) fn new(window: Duration, messages_max: u64, key: DigestKey) -> Self {
+        let ids_max = Self::ids_max(messages_max);
         Self {
             window_ns: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX),
             ids_max: usize::try_from(ids_max).unwrap_or(usize::MAX),
-            key: RandomState::new(),
-            quick: foldhash::quality::RandomState::default(),
+            key,
             origin: Timestamp::MAX,
             ids: VecDeque::new(),
             forgotten: 0,
@@ -71,11 +73,30 @@ impl Dedupe {
         }
     }
 
+    /// How many ids a stream of at most `messages_max` messages remembers at most.
+    pub(crate) fn ids_max(messages_max: u64) -> u64 {
+        messages_max.clamp(Self::IDS_MIN, Self::IDS_MAX)
+    }
+
+    pub(crate) const fn key(&self) -> DigestKey {
+        self.key
+    }
+
+    /// The ids from position `seq` on that are remembered, in order: each with its position and
+    /// when it was stored.
+    pub(crate) fn ids_from(&self, seq: u64) -> impl Iterator<Item = (Digest, u64, Timestamp)> {
+        let skip = self.ids.partition_point(|known| known.seq < seq);
+        self.ids.range(skip..).map(|known| {
+            let stored = self.origin.plus(Duration::from_nanos(known.age_ns));
+            (known.digest, known.seq, stored)
+        })
+    }
+
     /// Where `id` was stored within the window, or what to remember it by.
     pub(crate) fn find(&mut self, id: &FrameId, now: Timestamp) -> Result<u64, Digest> {
         let age_ns = self.age_ns(now);
         self.expire(age_ns);
-        let digest = self.digest(id);
+        let digest = self.key.digest(id);
         let number = self.table.find(digest.mark(), |number| self.is_of(number, digest));
         // Not all whose window ended are forgotten at once: see `expire`.
         let known = number.and_then(|number| self.known(number));
@@ -118,13 +139,6 @@ impl Dedupe {
         known.age_ns.saturating_add(self.window_ns) <= age_ns
     }
 
-    fn digest(&self, id: &FrameId) -> Digest {
-        let (mut slow, mut quick) = (self.key.build_hasher(), self.quick.build_hasher());
-        slow.write(id.as_str().as_bytes());
-        quick.write(id.as_str().as_bytes());
-        Digest([slow.finish(), quick.finish()])
-    }
-
     fn is_of(&self, number: u32, digest: Digest) -> bool {
         self.known(number).is_some_and(|known| known.digest == digest)
     }
@@ -152,6 +166,29 @@ impl Dedupe {
             self.ids = VecDeque::new();
             self.table.clear();
         }
+    }
+}
+
+impl DigestKey {
+    /// One that nobody can guess.
+    pub(crate) fn random() -> Self {
+        // Two hashes under a key that the system made are as random as that key.
+        let state = RandomState::new();
+        let halves = u128::from(state.hash_one(0)) << 64 | u128::from(state.hash_one(1));
+        Self(halves.to_le_bytes())
+    }
+
+    /// What stands for `id`.
+    #[inline]
+    pub(crate) fn digest(self, id: &FrameId) -> Digest {
+        let hash = SipHasher13::new_with_key(&self.0).hash(id.as_str().as_bytes());
+        Digest([hash.h1, hash.h2])
+    }
+}
+
+impl std::fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DigestKey")
     }
 }
 
@@ -188,7 +225,7 @@ mod tests {
     #[test]
     fn at_the_bound_the_oldest_id_is_forgotten_first() {
         let now = Timestamp::from_unix_ns(0);
-        let mut dedupe = Dedupe::new(Duration::from_secs(600), 1);
+        let mut dedupe = Dedupe::new(Duration::from_secs(600), 1, DigestKey::random());
         (0..=Dedupe::IDS_MIN).for_each(|n| store(&mut dedupe, n, n + 1, now));
         assert!(dedupe.find(&id(0), now).is_err());
         assert_eq!(dedupe.find(&id(1), now), Ok(2));
@@ -200,7 +237,7 @@ mod tests {
     #[test]
     fn an_id_is_forgotten_when_its_window_ends() {
         let start = Timestamp::from_unix_ns(0);
-        let mut dedupe = Dedupe::new(Duration::from_secs(10), 1);
+        let mut dedupe = Dedupe::new(Duration::from_secs(10), 1, DigestKey::random());
         store(&mut dedupe, 1, 1, start);
         assert_eq!(dedupe.find(&id(1), start.plus(Duration::from_millis(9_999))), Ok(1));
         assert!(dedupe.find(&id(1), start.plus(Duration::from_secs(10))).is_err());
@@ -210,7 +247,7 @@ mod tests {
     #[test]
     fn an_id_whose_window_ended_is_unknown_before_it_is_forgotten() {
         let (start, second) = (Timestamp::from_unix_ns(0), Duration::from_secs(1));
-        let mut dedupe = Dedupe::new(second, 1);
+        let mut dedupe = Dedupe::new(second, 1, DigestKey::random());
         let ids = 4 * FORGOTTEN_A_CALL as u64;
         (0..ids).for_each(|n| store(&mut dedupe, n, n + 1, start));
         let (last, later) = (ids - 1, start.plus(second));
@@ -226,7 +263,7 @@ mod tests {
     #[test]
     fn ids_of_one_mark_are_told_apart() {
         let now = Timestamp::from_unix_ns(0);
-        let mut dedupe = Dedupe::new(Duration::from_secs(10), 1);
+        let mut dedupe = Dedupe::new(Duration::from_secs(10), 1, DigestKey::random());
         let digests: Vec<_> = (0..4).map(|n| Digest([7 << 32, n])).collect();
         (0..3).for_each(|n| dedupe.remember(digests[n], n as u64 + 1, now));
         let found = |digest: &Digest| {
@@ -240,7 +277,7 @@ mod tests {
     #[test]
     fn ids_that_run_over_their_place_are_found_and_forgotten() {
         let (start, window) = (Timestamp::from_unix_ns(0), Duration::from_secs(10));
-        let mut dedupe = Dedupe::new(window, 1);
+        let mut dedupe = Dedupe::new(window, 1, DigestKey::random());
         let digests: Vec<_> = (0..40).map(|n| Digest([7 << 32, n])).collect();
         for (digest, seq) in digests.iter().zip(1..) {
             dedupe.remember(*digest, seq, start);
@@ -261,7 +298,7 @@ mod tests {
     #[test]
     fn numbers_that_wrap_around_find_the_same_ids() {
         let (start, window) = (Timestamp::from_unix_ns(0), Duration::from_secs(10));
-        let mut dedupe = Dedupe::new(window, 1);
+        let mut dedupe = Dedupe::new(window, 1, DigestKey::random());
         dedupe.forgotten = u32::MAX - 1;
         (0..4).for_each(|n| store(&mut dedupe, n, n + 1, start));
         (0..4).for_each(|n| assert_eq!(dedupe.find(&id(n), start), Ok(n + 1)));

@@ -87,6 +87,16 @@ impl OrderKeys {
         }
     }
 
+    /// A message that stands behind another.
+    pub(crate) fn get_behind(&self, key: &OrderKey, seq: u64) -> Option<&Waiting> {
+        self.turns.get(key)?.behind.get(&seq)
+    }
+
+    /// Whether the message at `seq` holds `key` because it was handed out.
+    pub(crate) fn is_started(&self, key: &OrderKey, seq: u64) -> bool {
+        self.turns.get(key).is_some_and(|turn| turn.started && turn.holder == seq)
+    }
+
     /// How many messages stand behind another of their key.
     pub(crate) const fn behind(&self) -> usize {
         self.behind

@@ -33,6 +33,17 @@ impl Lanes {
         lane.push_back(seq);
     }
 
+    /// The messages that wait in one lane, from a position on.
+    pub(crate) fn from(&self, level: u8, seq: u64) -> impl Iterator<Item = u64> + '_ {
+        let is_normal = level == Priority::NORMAL.level();
+        let other = self.others.as_ref().and_then(|others| others.get(usize::from(level)));
+        let lane = if is_normal { Some(&self.normal) } else { other };
+        lane.into_iter().flat_map(move |lane| {
+            let skip = lane.partition_point(|&waits| waits < seq);
+            lane.range(skip..).copied().filter(|seq| !self.discarded.contains(seq))
+        })
+    }
+
     /// How many messages wait here.
     pub(crate) fn len(&self) -> usize {
         let others = self.others.iter().flat_map(|others| others.iter());

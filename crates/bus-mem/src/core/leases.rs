@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use bus_core::{OrderKey, Priority};
 use bus_envelope::Timestamp;
 use foldhash::fast::RandomState;
 
@@ -24,28 +25,74 @@ pub(crate) struct Leases {
 }
 
 /// A message that a member holds.
+///
+/// It spells its [`Waiting`] out, so that no field in its middle says whether there is a lease:
+/// one would be copied around that field in odd pieces, at several times the cost.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) seq: u64,
     /// When it ends.
     pub(crate) deadline: Timestamp,
-    /// `since` is when it became ready before it was handed out.
-    pub(crate) run: Waiting,
+    /// When the message became ready before it was handed out.
+    pub(crate) since: Timestamp,
+    pub(crate) key: Option<OrderKey>,
+    /// The number of the attempt that runs.
+    pub(crate) attempt: u32,
+    pub(crate) level: Priority,
+}
+
+impl Lease {
+    /// What is known about the message when the lease is over.
+    pub(crate) fn into_waiting(self) -> Waiting {
+        let Self { attempt, level, since, key, .. } = self;
+        Waiting { attempt, level, since, handed_back: false, key }
+    }
 }
 
 impl Default for Leases {
     fn default() -> Self {
+        // No lease has the token 0.
+        Self::after(0)
+    }
+}
+
+impl Leases {
+    /// None yet; the first one gets the token behind `token`.
+    pub(crate) const fn after(token: u64) -> Self {
         Self {
-            // No lease has the token 0.
-            fresh: Window::starting_at(1),
+            fresh: Window::starting_at(token + 1),
             extended: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             tokens: None,
         }
     }
-}
 
-impl Leases {
+    /// Adds a lease that was there before, under its token, which is not among those to come.
+    pub(crate) fn restore(&mut self, token: u64, lease: Lease) {
+        self.deadlines.insert((lease.deadline, token));
+        self.extended.insert(token, lease);
+    }
+
+    /// The lease of a token.
+    pub(crate) fn get(&self, token: u64) -> Option<&Lease> {
+        self.fresh.get(token).or_else(|| self.extended.get(&token))
+    }
+
+    /// The leases that were not extended, from a token on.
+    pub(crate) fn fresh_from(&self, token: u64) -> impl Iterator<Item = (u64, &Lease)> {
+        self.fresh.from(token)
+    }
+
+    /// The other leases, from a token on.
+    pub(crate) fn extended_from(&self, token: u64) -> impl Iterator<Item = (u64, &Lease)> {
+        self.extended.range(token..).map(|(&token, lease)| (token, lease))
+    }
+
+    /// The token of the newest lease ever, or before it.
+    pub(crate) fn last_token(&self) -> u64 {
+        self.fresh.next().saturating_sub(1)
+    }
+
     /// How many there are.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -66,9 +113,8 @@ impl Leases {
     /// Takes a lease out that does not end before `now` or then.
     #[inline]
     pub(crate) fn take(&mut self, token: u64, now: Timestamp) -> Option<Lease> {
-        let lease = match self.fresh.get(token) {
-            Some(lease) if lease.deadline > now => self.fresh.take(token)?,
-            Some(_) => return None,
+        let lease = match self.fresh.take_if(token, |lease| lease.deadline > now) {
+            Some(lease) => lease,
             None => self.take_extended(token, now)?,
         };
         self.forget(lease.seq);
@@ -78,12 +124,8 @@ impl Leases {
     /// Lets a lease that does not end before `now` or then end at `deadline`; false when there is
     /// none.
     pub(crate) fn extend(&mut self, token: u64, deadline: Timestamp, now: Timestamp) -> bool {
-        let lease = match self.fresh.get(token) {
-            Some(lease) if lease.deadline > now => self.fresh.take(token),
-            Some(_) => None,
-            None => self.take_extended(token, now),
-        };
-        let Some(lease) = lease else { return false };
+        let fresh = self.fresh.take_if(token, |lease| lease.deadline > now);
+        let Some(lease) = fresh.or_else(|| self.take_extended(token, now)) else { return false };
         self.extended.insert(token, Lease { deadline, ..lease });
         self.deadlines.insert((deadline, token));
         true
@@ -166,8 +208,6 @@ impl Leases {
 mod tests {
     use std::time::Duration;
 
-    use bus_core::Priority;
-
     use super::*;
 
     fn at(s: u64) -> Timestamp {
@@ -175,14 +215,8 @@ mod tests {
     }
 
     fn lease(seq: u64, deadline: u64) -> Lease {
-        let run = Waiting {
-            attempt: 1,
-            level: Priority::NORMAL,
-            since: at(0),
-            handed_back: false,
-            key: None,
-        };
-        Lease { seq, deadline: at(deadline), run }
+        let (deadline, level) = (at(deadline), Priority::NORMAL);
+        Lease { seq, deadline, since: at(0), key: None, attempt: 1, level }
     }
 
     fn leases(of: std::ops::Range<u64>) -> Leases {

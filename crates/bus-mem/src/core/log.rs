@@ -19,6 +19,8 @@ pub(crate) struct Log {
     filling: Chunk,
     last: u64,
     len: u64,
+    /// Messages behind it are not safe yet and are handed out to nobody.
+    shown: u64,
 }
 
 /// A message as it is kept; its position is its place.
@@ -49,7 +51,13 @@ struct Chunk {
 
 impl Default for Log {
     fn default() -> Self {
-        Self { full: Window::starting_at(0), filling: Chunk::default(), last: 0, len: 0 }
+        Self {
+            full: Window::starting_at(0),
+            filling: Chunk::default(),
+            last: 0,
+            len: 0,
+            shown: u64::MAX,
+        }
     }
 }
 
@@ -62,6 +70,22 @@ impl Log {
     /// How many messages are stored.
     pub(crate) const fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Whether the message at `seq` may be handed out.
+    #[inline]
+    pub(crate) const fn shows(&self, seq: u64) -> bool {
+        seq <= self.shown
+    }
+
+    /// How many of the last positions may not be handed out.
+    pub(crate) fn unshown(&self) -> usize {
+        usize::try_from(self.last.saturating_sub(self.shown)).unwrap_or(usize::MAX)
+    }
+
+    /// Shows what lies up to `seq`, and nothing behind it.
+    pub(crate) const fn show_until(&mut self, seq: u64) {
+        self.shown = seq;
     }
 
     /// Stores a frame after all others and returns its position.
@@ -81,15 +105,35 @@ impl Log {
         chunk.live += 1;
         self.last += 1;
         self.len += 1;
+        self.close_full();
+        self.last
+    }
+
+    /// Puts the chunk that is being filled aside when it is full.
+    #[inline]
+    fn close_full(&mut self) {
         if self.last.is_multiple_of(CHUNK) {
-            let chunk = std::mem::take(chunk);
+            let chunk = std::mem::take(&mut self.filling);
             if chunk.live > 0 {
                 self.full.push(chunk);
             } else {
                 self.full.skip();
             }
         }
-        self.last
+    }
+
+    /// Positions up to `last` are given, and nothing lies there.
+    pub(crate) fn skip_to(&mut self, last: u64) {
+        while self.last < last {
+            let begun = self.last / CHUNK * CHUNK;
+            self.last = last.min(begun + CHUNK);
+            if self.last > begun + CHUNK - 1 && self.filling.slots.is_empty() {
+                self.full.skip();
+            } else {
+                self.filling.slots.resize_with((self.last - begun) as usize, || None);
+                self.close_full();
+            }
+        }
     }
 
     /// What lies at `seq`, when it is still stored.

@@ -12,14 +12,18 @@ mod feed_heard;
 mod feed_log;
 mod feed_samples;
 mod idtable;
+mod image;
 mod index;
 mod keys;
 mod lanes;
 mod leases;
 mod log;
+mod picture;
 mod rank;
+mod recorder;
 mod routes;
 mod stream;
+mod unshown;
 mod window;
 
 pub use blob::{BlobStore, StoredBlob, Upload};
@@ -29,7 +33,9 @@ pub use feed::{FeedCounts, FeedQueue, Popped};
 pub use feed_heard::Heard;
 pub use feed_log::{CursorKey, FeedLog, Read};
 pub use feed_samples::FeedSamples;
+pub use image::Image;
 pub use log::Message;
+pub use picture::{BucketCursor, StreamCursor};
 
 #[cfg(test)]
 mod tests;

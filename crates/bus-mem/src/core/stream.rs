@@ -16,12 +16,14 @@ use foldhash::fast::RandomState;
 use super::{
     broker::Claim,
     consumer::{Consumer, Settled},
-    dedupe::{Dedupe, Digest},
+    dedupe::{Dedupe, Digest, DigestKey},
     index::{SubjectIndex, literal},
     log::{Log, Message},
 };
 
 mod members;
+mod picture;
+mod restore;
 
 /// The state of one declared stream.
 #[derive(Debug)]
@@ -52,8 +54,8 @@ pub(crate) struct Appended {
 }
 
 impl Stream {
-    pub(crate) fn new(spec: StreamSpec) -> Self {
-        let dedupe = Dedupe::new(spec.dedupe_window, spec.messages_max.get());
+    pub(crate) fn new(spec: StreamSpec, key: DigestKey) -> Self {
+        let dedupe = Dedupe::new(spec.dedupe_window, spec.messages_max.get(), key);
         Self {
             spec,
             log: Log::default(),
@@ -151,24 +153,28 @@ impl Stream {
     }
 
     /// Takes the message at `seq` out, whoever holds it, and calls `ready` with every consumer
-    /// that may have another one now. False when there was none.
+    /// that may have another one now. `None` when there was none.
     ///
     /// # Errors
     /// `Denied` when the stream is append-only.
-    pub(crate) fn discard(&mut self, seq: Seq, mut ready: impl FnMut(usize, u64)) -> Result<bool> {
+    pub(crate) fn discard(
+        &mut self,
+        seq: Seq,
+        mut ready: impl FnMut(usize, u64),
+    ) -> Result<Option<Arc<Frame>>> {
         if self.spec.retention == Retention::AppendOnly {
             let why = "the stream is append-only: nothing is ever taken out";
             return Err(Error::new(ErrorKind::Denied, "discard", why).at(&self.spec.name));
         }
-        let Some(slot) = self.remove(seq.0) else { return Ok(false) };
-        let level = slot.placement.as_ref().map(|placement| placement.priority);
-        for index in self.readers(&slot.subject) {
+        let Some(frame) = self.remove(seq.0) else { return Ok(None) };
+        let level = frame.placement.as_ref().map(|placement| placement.priority);
+        for index in self.readers(&frame.subject) {
             if let Some(Some(member)) = self.consumers.get_mut(index) {
                 member.consumer.discard(seq.0, level.unwrap_or_default());
                 ready(index, member.consumer.number());
             }
         }
-        Ok(true)
+        Ok(Some(frame))
     }
 
     /// Leases the next message of a consumer.
@@ -198,7 +204,8 @@ impl Stream {
         }
     }
 
-    /// Ends a lease; `None` when it ran out before or its consumer was removed.
+    /// Ends a lease, and returns the message when it went with it; `None` when the lease ran out
+    /// before or its consumer was removed.
     #[inline]
     pub(crate) fn settle(
         &mut self,
@@ -206,12 +213,22 @@ impl Stream {
         token: u64,
         verdict: &Verdict,
         now: Timestamp,
-    ) -> Option<()> {
+    ) -> Option<Option<Arc<Frame>>> {
         let settled = self.consumer_mut(index, number)?.settle(token, verdict, now)?;
         if let (Settled::Gone(seq), Retention::WorkQueue) = (settled, self.spec.retention) {
-            self.remove(seq);
+            return Some(self.remove(seq));
         }
-        Some(())
+        Some(None)
+    }
+
+    /// Hands out what lies up to `seq`, and nothing behind it.
+    pub(crate) const fn show_until(&mut self, seq: u64) {
+        self.log.show_until(seq);
+    }
+
+    /// The key of its hashed ids.
+    pub(crate) const fn key(&self) -> DigestKey {
+        self.dedupe.key()
     }
 
     pub(crate) const fn log(&self) -> &Log {

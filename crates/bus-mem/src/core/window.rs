@@ -27,6 +27,11 @@ impl<T> Window<T> {
         self.held + self.far.len()
     }
 
+    /// The number that the next value gets.
+    pub(crate) fn next(&self) -> u64 {
+        self.first + self.near.len() as u64
+    }
+
     /// Puts a value behind all others and returns its number.
     #[inline]
     pub(crate) fn push(&mut self, value: T) -> u64 {
@@ -66,9 +71,19 @@ impl<T> Window<T> {
     /// Takes the value with a number out.
     #[inline]
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
-        let Some(at) = number.checked_sub(self.first) else { return self.far.remove(&number) };
-        let at = usize::try_from(at).ok()?;
-        let value = self.near.get_mut(at)?.take()?;
+        self.take_if(number, |_| true)
+    }
+
+    /// Takes the value with a number out if `wanted` says so.
+    #[inline]
+    pub(crate) fn take_if(&mut self, number: u64, wanted: impl FnOnce(&T) -> bool) -> Option<T> {
+        let Some(at) = number.checked_sub(self.first) else {
+            self.far.get(&number).filter(|value| wanted(value))?;
+            return self.far.remove(&number);
+        };
+        let place = self.near.get_mut(usize::try_from(at).ok()?)?;
+        place.as_ref().filter(|value| wanted(value))?;
+        let value = place.take()?;
         self.held -= 1;
         if at == 0 && self.near.len() == 1 {
             // The only one, as where each is settled before the next one is claimed.

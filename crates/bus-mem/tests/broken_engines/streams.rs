@@ -158,7 +158,7 @@ impl Stream for Claims {
         if let Some(ahead) = self.ahead.take() {
             return Poll::Ready(Some(Ok(ahead)));
         }
-        let next = ready!(pin!(self.deliveries.next()).poll(cx));
+        let next = ready!(Pin::new(&mut self.deliveries).poll_next(cx));
         self.ahead = match (&next, fault) {
             (Some(Ok(delivery)), Fault::HandsOutTwice) => Some(BrokenSettle::copy(delivery, fault)),
             (Some(Ok(_)), Fault::ClaimsAhead) => {

@@ -78,3 +78,29 @@ async fn a_request_cut_short_by_the_close_has_an_unknown_outcome() {
     let error = answer.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Closed, bus_core::Outcome::Unknown));
 }
+
+#[tokio::test(start_paused = true)]
+async fn ending_all_connections_ends_what_others_wait_for() {
+    let bus = queue().await;
+    let other = bus.connect();
+    let (mut member, mut heard) = (member(&other).await, listen(&other, "a", 4).await);
+    let bell = bell();
+    bell.waits(&mut member);
+    bus.close_all();
+    assert_eq!(bell.rings(), 1);
+    assert!(member.next().await.is_none());
+    assert_eq!(heard.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_all_connections_were_ended_no_other_is_open() {
+    let bus = queue().await;
+    let before = bus.connect();
+    append(&before, "1").await.unwrap();
+    bus.close_all();
+    for closed in [before, bus.connect(), bus] {
+        assert_eq!(append(&closed, "2").await.unwrap_err().kind(), ErrorKind::Closed);
+        let refused = closed.consume(coder()).await.map(drop).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Closed);
+    }
+}

@@ -8,8 +8,9 @@
 )]
 
 use std::{
+    future::poll_fn,
     num::NonZeroUsize,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -25,6 +26,7 @@ use bus_core::{
 use bus_envelope::Timestamp;
 use bus_mem::InMemoryBus;
 use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
+use futures_util::Stream as _;
 use tokio::task::coop::unconstrained;
 
 mod blobs;
@@ -121,10 +123,12 @@ impl Bell {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Polls `member` once on this bell; the future it polls is dropped when this returns.
+    /// Polls `member` once on this bell, as a stream: it keeps its place in line, where a call of
+    /// `next` that is dropped gives it up.
     fn poll(self: &Arc<Self>, member: &mut Deliveries) -> Poll<Option<Result<Delivery>>> {
         let waker = Waker::from(Arc::clone(self));
-        pin!(unconstrained(member.next())).poll(&mut Context::from_waker(&waker))
+        let next = poll_fn(|cx| Pin::new(&mut *member).poll_next(cx));
+        pin!(unconstrained(next)).poll(&mut Context::from_waker(&waker))
     }
 
     fn waits(self: &Arc<Self>, member: &mut Deliveries) {

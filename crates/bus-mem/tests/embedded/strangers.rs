@@ -1,6 +1,7 @@
 //! Wakers and values of strangers, which may do anything as they are dropped: never under a lock.
 
 use std::{
+    num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{Arc, Mutex, mpsc},
@@ -8,15 +9,18 @@ use std::{
     time::Duration,
 };
 
-use bus_core::{Buckets, Bus, Deliveries, ErrorKind, Expect, Frame, Put, Verdict, Watch};
+use bus_core::{
+    Buckets, Bus, Deliveries, ErrorKind, Expect, Frame, Put, Verdict, Watch, settle_all,
+};
 use bus_mem::InMemoryBus;
 use bytes::Bytes;
+use futures_util::StreamExt;
 use tokio::{runtime::Handle, task::coop::unconstrained};
 
 use super::{
     Bell, TASK, append, bell,
     buckets::{bucket, key, waits, watch},
-    frame, member, queue, take,
+    coder, frame, member, queue, take,
 };
 
 /// Ends a watch as it is dropped.
@@ -107,7 +111,7 @@ async fn a_waker_that_panics_costs_no_other_member_its_call() {
     let bus = queue().await;
     let (mut first, mut second) = (member(&bus).await, member(&bus).await);
     let bell = bell();
-    waits_with(Broken, first.next());
+    waits_with(Broken, StreamExt::next(&mut first));
     bell.waits(&mut second);
     let batch = vec![frame(TASK, "1"), frame(TASK, "2")];
     let runtime = Handle::current();
@@ -123,7 +127,7 @@ async fn a_waker_that_panics_costs_no_other_member_the_end() {
     let bus = queue().await;
     let (mut first, mut second) = (member(&bus).await, member(&bus).await);
     let bell = bell();
-    waits_with(Broken, first.next());
+    waits_with(Broken, StreamExt::next(&mut first));
     bell.waits(&mut second);
     is_told_of_a_panic(|| drop(bus));
     assert_eq!(bell.rings(), 1);
@@ -208,4 +212,50 @@ async fn a_body_that_is_not_stored_may_leave_a_consumer_as_it_is_dropped() {
     let again = Frame { body, ..frame(TASK, "1") };
     let runtime = Handle::current();
     ends(move || assert!(runtime.block_on(bus.append(again, Expect::Any)).unwrap().duplicate));
+}
+
+/// A message whose body ends a member that waits.
+async fn strange_frame(bus: &InMemoryBus) -> Frame {
+    let body = Bytes::from_owner(colleague(bus).await);
+    Frame { body, ..frame(TASK, "1") }
+}
+
+#[tokio::test]
+async fn a_body_may_leave_a_consumer_as_its_message_is_discarded() {
+    let bus = queue().await;
+    let frame = strange_frame(&bus).await;
+    let seq = bus.append(frame, Expect::Any).await.unwrap().seq;
+    let runtime = Handle::current();
+    ends(move || assert!(runtime.block_on(bus.discard(coder().stream, seq)).unwrap()));
+}
+
+#[tokio::test]
+async fn a_body_may_leave_a_consumer_as_its_message_is_settled() {
+    let bus = queue().await;
+    bus.append(strange_frame(&bus).await, Expect::Any).await.unwrap();
+    let mut delivery = take(&mut member(&bus).await).await;
+    delivery.frame = Arc::new(frame(TASK, "another")).into();
+    let runtime = Handle::current();
+    ends(move || {
+        runtime.block_on(delivery.settle(Verdict::Ack)).unwrap();
+        drop(bus);
+    });
+}
+
+#[tokio::test]
+async fn a_body_may_leave_a_consumer_as_its_message_is_settled_with_others() {
+    let bus = queue().await;
+    // Not the first of the batch, which is held until the last is settled.
+    let strange = strange_frame(&bus).await;
+    append(&bus, "0").await.unwrap();
+    bus.append(strange, Expect::Any).await.unwrap();
+    let many = NonZeroUsize::new(2).unwrap();
+    let taken = member(&bus).await.next_many(many).await.unwrap().unwrap();
+    let done = taken.into_iter().map(|delivery| (delivery, Verdict::Ack)).collect::<Vec<_>>();
+    assert_eq!(done.len(), 2);
+    let runtime = Handle::current();
+    ends(move || {
+        runtime.block_on(settle_all(done)).into_iter().for_each(|settled| settled.unwrap());
+        drop(bus);
+    });
 }

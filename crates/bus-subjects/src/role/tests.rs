@@ -85,11 +85,54 @@ fn only_operators_and_keepers_discard_dead_letters() {
 
 #[test]
 fn nobody_discards_evidence() {
-    for stream in ["VAK_RECEIPTS", "VAK_APPROVALS", "VAK_WORK_w1", "VAK_INBOX_w1"] {
+    for stream in ["VAK_RECEIPTS", "VAK_APPROVALS", "VAK_INBOX_w1"] {
         let discard = Filter::parse(&format!("$JS.API.STREAM.MSG.DELETE.{stream}")).unwrap();
         for role in Role::ALL {
             let policy = AclPolicy::for_role(role, &scope());
             assert!(!policy.can_publish_filter(&discard), "{role}: {stream}");
+        }
+    }
+}
+
+#[test]
+fn only_operators_take_a_task_out_of_its_queue() {
+    let discard = Filter::parse("$JS.API.STREAM.MSG.DELETE.VAK_WORK_w1").unwrap();
+    for role in Role::ALL {
+        let may = AclPolicy::for_role(role, &scope()).can_publish_filter(&discard);
+        assert_eq!(may, role == Role::Operator, "{role}");
+    }
+}
+
+#[test]
+fn a_worker_cancels_nothing_and_an_operator_forges_no_result() {
+    let may = |role, text: &str| {
+        AclPolicy::for_role(role, &scope()).can_publish_filter(&Filter::parse(text).unwrap())
+    };
+    assert!(!may(Role::Worker, "$KV.VAK_CANCELS_w1.k"));
+    assert!(!may(Role::Operator, "$KV.VAK_RESULTS_w1.k"));
+    assert!(!may(Role::Operator, "$O.VAK_RESULTS_w1.M.k"));
+}
+
+#[test]
+fn calls_are_asked_by_orchestrators_and_operators_and_heard_by_workers_of_the_module() {
+    for role in Role::ALL {
+        let policy = AclPolicy::for_role(role, &scope());
+        let ours = Filter::parse("vak.call.w1.coder.review").unwrap();
+        let asks = matches!(role, Role::Orchestrator | Role::Operator);
+        assert_eq!(policy.can_publish_filter(&ours), asks, "{role}");
+        assert_eq!(policy.can_subscribe(&ours), role == Role::Worker, "{role}");
+        for wider in ["vak.call.w1.judge.review", "vak.call.w1.>", "vak.call.w1.*.review"] {
+            assert!(!policy.can_subscribe(&Filter::parse(wider).unwrap()), "{role}: {wider}");
+        }
+    }
+}
+
+#[test]
+fn no_role_publishes_on_a_reply_subject() {
+    for role in Role::ALL {
+        for reply in ["_INBOX.a1.1", "_INBOX.a2.1", "_INBOX.=mem.1"] {
+            let policy = AclPolicy::for_role(role, &scope());
+            assert!(!policy.can_publish_filter(&Filter::parse(reply).unwrap()), "{role}: {reply}");
         }
     }
 }
@@ -111,19 +154,27 @@ allow publish vak.receipts.w1.s1.completed
 allow publish vak.approvals.w1.s1.request
 allow publish vak.dlq.w1.a1.failed
 allow publish $KV.VAK_CLAIMS_w1.*
+allow publish $KV.VAK_RESULTS_w1.*
+allow publish $O.VAK_RESULTS_w1.M.*
 deny subscribe vak.approvals.w1.>
 allow subscribe vak.agent.w1.a1.inbox
 allow subscribe vak.work.w1.coder.task
 allow subscribe vak.receipts.w1.s1.completed
 allow subscribe $KV.VAK_CLAIMS_w1.*
+allow subscribe $KV.VAK_RESULTS_w1.*
+allow subscribe $KV.VAK_CANCELS_w1.*
+allow subscribe vak.call.w1.coder.*
 allow subscribe _INBOX.a1.>
 [orchestrator]
 allow publish vak.work.w1.*.task
 allow publish vak.agent.w1.*.inbox
+allow publish vak.call.w1.*.*
 allow subscribe vak.agent.w1.a1.inbox
 allow subscribe vak.events.w1.>
 allow subscribe vak.receipts.w1.*.completed
 allow subscribe vak.dlq.w1.*.failed
+allow subscribe $KV.VAK_RESULTS_w1.*
+allow subscribe $O.VAK_RESULTS_w1.M.*
 allow subscribe _INBOX.a1.>
 [observer]
 allow subscribe vak.events.w1.>
@@ -131,17 +182,28 @@ allow subscribe _INBOX.a1.>
 [operator]
 allow publish vak.work.w1.*.task
 allow publish vak.agent.w1.*.inbox
+allow publish vak.call.w1.*.*
 allow publish vak.dlq.w1.*.failed
 allow publish vak.conditions.w1.*.*
-allow publish vak.call.w1.*.*
 allow publish vak.approvals.w1.*.request
 allow publish $JS.API.STREAM.MSG.DELETE.VAK_DLQ
+allow publish $KV.VAK_CANCELS_w1.*
+allow publish $JS.API.STREAM.MSG.DELETE.VAK_WORK_w1
+allow publish $JS.API.STREAM.INFO.VAK_WORK_w1
+allow publish $JS.API.CONSUMER.LIST.VAK_WORK_w1
+allow publish $JS.API.CONSUMER.PAUSE.VAK_WORK_w1.*
+allow publish $JS.API.STREAM.SNAPSHOT.VAK_WORK_w1
 allow subscribe vak.agent.w1.a1.inbox
 allow subscribe vak.events.w1.>
 allow subscribe vak.receipts.w1.*.completed
 allow subscribe vak.dlq.w1.*.failed
+allow subscribe $KV.VAK_RESULTS_w1.*
+allow subscribe $O.VAK_RESULTS_w1.M.*
 allow subscribe vak.approvals.w1.*.request
 allow subscribe vak.conditions.w1.*.*
+allow subscribe vak.work.w1.*.task
+allow subscribe $KV.VAK_CLAIMS_w1.*
+allow subscribe $KV.VAK_CANCELS_w1.*
 allow subscribe _INBOX.a1.>
 [auditor]
 allow subscribe vak.receipts.w1.*.completed

@@ -1,8 +1,8 @@
 //! What members of a consumer do: join, claim, settle; and what operators do with consumers.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use bus_core::{ConsumerSpec, ConsumerState, Error, ErrorKind, Result, Verdict};
+use bus_core::{ConsumerSpec, ConsumerState, Error, ErrorKind, Frame, Result, Verdict};
 use bus_envelope::Timestamp;
 use bus_subjects::{ConsumerName, StreamName};
 
@@ -25,10 +25,13 @@ impl Broker {
         let Some(state) = self.streams.get_mut(stream.0) else {
             return Err(unknown(&spec.stream, "consume"));
         };
-        let (index, number) = state.consume(spec, consumers_max, self.consumers)?;
+        let (index, number) = state.consume(spec, consumers_max, (self.consumers, self.token))?;
         if number == self.consumers {
             self.consumers += 1;
             self.routes.clear();
+            if self.recorder.is_on() {
+                self.record_consumer(ConsumerKey { stream, index, number });
+            }
         }
         Ok(ConsumerKey { stream, index, number })
     }
@@ -47,6 +50,9 @@ impl Broker {
         let removed = self.streams.get_mut(key.0).and_then(|state| state.remove_consumer(name));
         let Some((index, consumer)) = removed else { return Ok(None) };
         self.routes.clear();
+        if self.recorder.is_on() {
+            self.record_removal(consumer.number());
+        }
         let key = ConsumerKey { stream: key, index, number: consumer.number() };
         Ok(Some(Removed { key, rest: Box::new(consumer) }))
     }
@@ -69,7 +75,11 @@ impl Broker {
             let why = format!("the stream {stream} has no such consumer");
             return Err(Error::new(ErrorKind::NotFound, "pause", why).at(name));
         };
-        Ok(ConsumerKey { stream: key, index, number })
+        let key = ConsumerKey { stream: key, index, number };
+        if self.recorder.is_on() {
+            self.record_pause(key);
+        }
+        Ok(key)
     }
 
     /// Every consumer of the stream `name` as it is now, by name.
@@ -92,6 +102,10 @@ impl Broker {
     /// Leases the next message of `key`, or `None` when none is ready.
     #[inline]
     pub fn claim(&mut self, key: ConsumerKey, now: Timestamp) -> Option<Claim> {
+        if self.recorder.is_on() {
+            // Apart, so that who keeps nothing pays for the question alone.
+            return self.claim_noted(key, now);
+        }
         let now = self.at_least(now);
         let stream = self.streams.get_mut(key.stream.0)?;
         stream.claim(key.index, key.number, now)
@@ -103,10 +117,16 @@ impl Broker {
     pub fn claim_many(&mut self, key: ConsumerKey, max: usize, now: Timestamp) -> Vec<Claim> {
         let now = self.at_least(now);
         let stream = self.streams.get_mut(key.stream.0);
-        stream.map_or_else(Vec::new, |s| s.claim_many((key.index, key.number), max, now))
+        let claims =
+            stream.map_or_else(Vec::new, |s| s.claim_many((key.index, key.number), max, now));
+        if self.recorder.is_on() {
+            self.note_claims(key, &claims);
+        }
+        claims
     }
 
-    /// Ends the lease `token` of `key`.
+    /// Ends the lease `token` of `key`, and returns the message when it went with it: what is in it
+    /// is a stranger's, and not to be dropped under a lock.
     ///
     /// # Errors
     /// `LeaseLost` when it ran out or was settled before, or its consumer was removed.
@@ -117,7 +137,10 @@ impl Broker {
         token: u64,
         verdict: &Verdict,
         now: Timestamp,
-    ) -> Result<()> {
+    ) -> Result<Option<Arc<Frame>>> {
+        if self.recorder.is_on() {
+            return self.settle_recorded(key, token, verdict, now);
+        }
         let now = self.at_least(now);
         self.streams
             .get_mut(key.stream.0)
@@ -131,10 +154,15 @@ impl Broker {
     /// As [`Broker::settle`].
     pub fn extend(&mut self, key: ConsumerKey, token: u64, now: Timestamp) -> Result<Duration> {
         let now = self.at_least(now);
-        self.streams
+        let extended = self
+            .streams
             .get_mut(key.stream.0)
             .and_then(|stream| stream.consumer_mut(key.index, key.number)?.extend(token, now))
-            .ok_or_else(|| lease_lost("extend"))
+            .ok_or_else(|| lease_lost("extend"))?;
+        if self.recorder.is_on() {
+            self.note_lease(key, token);
+        }
+        Ok(extended)
     }
 
     /// Takes back leases of `key` that ran out, wakes messages that rested until `now`, and ends a
@@ -149,7 +177,8 @@ impl Broker {
     /// How many messages of `key` could be claimed at the time of the last call for it, at least.
     #[must_use]
     pub fn ready(&self, key: ConsumerKey) -> usize {
-        self.consumer(key).map_or(0, Consumer::ready)
+        let stream = self.streams.get(key.stream.0);
+        stream.map_or(0, |stream| stream.ready(key.index, key.number))
     }
 
     /// The next time at which a message of `key` becomes ready by itself; may be early, never late.
@@ -159,11 +188,11 @@ impl Broker {
     }
 
     #[inline]
-    fn consumer(&self, key: ConsumerKey) -> Option<&Consumer> {
+    pub(super) fn consumer(&self, key: ConsumerKey) -> Option<&Consumer> {
         self.streams.get(key.stream.0)?.consumer(key.index, key.number)
     }
 }
 
-fn lease_lost(op: &'static str) -> Error {
+pub(super) fn lease_lost(op: &'static str) -> Error {
     Error::new(ErrorKind::LeaseLost, op, "the lease is over")
 }

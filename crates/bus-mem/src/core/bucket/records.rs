@@ -12,7 +12,7 @@ use bus_subjects::{BucketKey, BucketName};
 /// The records of one bucket. Only the last change of a key is kept, so a watch needs nothing but
 /// the revision it has seen; what ended stays as a tombstone for those that have not seen it.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(crate) struct Records {
     name: Arc<BucketName>,
     by_key: HashMap<Arc<BucketKey>, Record>,
     by_revision: BTreeMap<u64, Arc<BucketKey>>,
@@ -29,7 +29,7 @@ pub(super) struct Records {
 pub(super) struct Record {
     pub(super) state: KeyState,
     pub(super) revision: u64,
-    end: Option<Timestamp>,
+    pub(super) end: Option<Timestamp>,
 }
 
 /// What records take in memory.
@@ -42,7 +42,7 @@ pub(super) struct Sizes {
 }
 
 impl Records {
-    pub(super) fn new(name: BucketName) -> Self {
+    pub(crate) fn new(name: BucketName) -> Self {
         Self {
             name: Arc::new(name),
             by_key: HashMap::new(),
@@ -83,7 +83,7 @@ impl Records {
         self.by_key.len() - self.tombstones.len()
     }
 
-    pub(super) fn tombstones(&self) -> usize {
+    pub(crate) fn tombstones(&self) -> usize {
         self.tombstones.len()
     }
 
@@ -139,26 +139,49 @@ impl Records {
 
     /// Sets what is under `key` and returns the revision that did it.
     pub(super) fn set(&mut self, key: &BucketKey, state: KeyState, end: Option<Timestamp>) -> u64 {
+        self.last += 1;
+        self.put(key, Record { state, revision: self.last, end });
+        self.last
+    }
+
+    /// Sets what was under `key` since `revision`, unless something newer is known.
+    pub(crate) fn restore(
+        &mut self,
+        key: &BucketKey,
+        state: KeyState,
+        revision: u64,
+        end: Option<Timestamp>,
+    ) {
+        self.last = self.last.max(revision);
+        if self.by_key.get(key).is_none_or(|known| known.revision < revision) {
+            self.put(key, Record { state, revision, end });
+        }
+    }
+
+    /// Revisions went up to `last`, and ends up to `forgotten` may not be known.
+    pub(crate) fn is_at(&mut self, last: u64, forgotten: u64) {
+        self.last = self.last.max(last);
+        self.forgotten = self.forgotten.max(forgotten);
+    }
+
+    fn put(&mut self, key: &BucketKey, record: Record) {
         let key = match self.by_key.get_key_value(key) {
             Some((key, _)) => Arc::clone(key),
             None => Arc::new(key.clone()),
         };
         self.remove(&key);
-        self.last += 1;
-        let revision = self.last;
-        let record = Record { state, revision, end };
         self.sizes.add(&key, &record);
+        let revision = record.revision;
         if !record.is_value() {
             self.tombstones.insert(revision);
         }
-        self.ends.extend(end.map(|end| (end, revision)));
+        self.ends.extend(record.end.map(|end| (end, revision)));
         self.by_revision.insert(revision, Arc::clone(&key));
         self.by_key.insert(key, record);
-        revision
     }
 
     /// Forgets the oldest tombstone; false when there is none.
-    pub(super) fn forget_oldest(&mut self) -> bool {
+    pub(crate) fn forget_oldest(&mut self) -> bool {
         let Some(revision) = self.tombstones.first().copied() else { return false };
         self.forgotten = self.forgotten.max(revision);
         match self.by_revision.get(&revision).cloned() {

@@ -1,9 +1,9 @@
 //! How messages of a consumer move between their places.
 
-use bus_core::{Placement, Priority};
+use bus_core::{OrderKey, Placement, Priority};
 use bus_envelope::Timestamp;
 
-use super::{Arrival, Consumer, Lease, Log, Message, Place, Rank, Settled, SubjectIndex, Waiting};
+use super::{Arrival, Consumer, Log, Message, Place, Rank, Settled, SubjectIndex, Waiting};
 
 impl Consumer {
     /// Lets a message wait for its first turn; `ready` is when it became ready if nothing else
@@ -52,6 +52,9 @@ impl Consumer {
         if let Some((seq, level)) = fresh
             && ranked.is_none_or(|rank| fresh_rank(log, seq, level) < rank)
         {
+            if !log.shows(seq) {
+                return None;
+            }
             self.lanes.pop(level);
             // A consumer holds no position that its stream does not.
             let message = log.message(seq);
@@ -61,12 +64,22 @@ impl Consumer {
             let run = Waiting { attempt: 1, level, since, handed_back: false, key: None };
             return Some((message, run));
         }
+        if !log.shows(ranked?.seq()) {
+            return None;
+        }
         let (rank, mut run) = self.ranked.pop_first()?;
         self.places.remove(&rank.seq());
         run.handed_back = false;
         let message = log.message(rank.seq());
         debug_assert!(message.is_some(), "a consumer waits for what is not stored");
         Some((message?, run))
+    }
+
+    /// Whether the first message in line may be handed out.
+    pub(super) fn shows_first(&self, log: &Log) -> bool {
+        let fresh = self.lanes.heads().map(|(seq, level)| fresh_rank(log, seq, level)).min();
+        let ranked = self.ranked.first_key_value().map(|(&rank, _)| rank);
+        fresh.into_iter().chain(ranked).min().is_some_and(|rank| log.shows(rank.seq()))
     }
 
     /// A message is ready as far as time goes: it stands in line, or behind another of its key.
@@ -96,14 +109,33 @@ impl Consumer {
         }
     }
 
-    /// A message is gone for good; the next one of its key stands in line.
+    /// A message of `key` is gone for good; the next one of its key stands in line, as soon as
+    /// that is safe.
     #[inline]
-    pub(super) fn leave(&mut self, seq: u64, gone: &Waiting) {
-        if let Some(key) = &gone.key
-            && let Some((next, waiting)) = self.keys.leave(key, seq)
-        {
+    pub(super) fn leave(&mut self, seq: u64, key: Option<&OrderKey>) {
+        let Some(key) = key else { return };
+        match &mut self.departed.0 {
+            Some(departed) => departed.push((seq, key.clone())),
+            None => self.pass_turn(seq, key),
+        }
+    }
+
+    /// It is safe that a message of `key` is gone: the next one of its key stands in line.
+    pub(crate) fn pass_turn(&mut self, seq: u64, key: &OrderKey) {
+        if let Some((next, waiting)) = self.keys.leave(key, seq) {
             self.stand(next, waiting);
         }
+    }
+
+    /// From now on no turn is passed by itself: it is to be done for what
+    /// [`Consumer::take_departed`] names.
+    pub(crate) fn hold_turns(&mut self) {
+        self.departed.0.get_or_insert_default();
+    }
+
+    /// The messages that have left since this was asked last, each with its key.
+    pub(crate) fn take_departed(&mut self) -> Vec<(u64, OrderKey)> {
+        self.departed.0.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// A message is handed out again, but not before `until`.
@@ -124,7 +156,7 @@ impl Consumer {
         Settled::Again
     }
 
-    fn rest_until(&mut self, seq: u64, waiting: Waiting, until: Timestamp) {
+    pub(super) fn rest_until(&mut self, seq: u64, waiting: Waiting, until: Timestamp) {
         let waiting = Waiting { since: until, ..waiting };
         self.places.insert(seq, Place::Delayed(until));
         self.delayed.insert((until, seq), waiting);
@@ -135,9 +167,9 @@ impl Consumer {
     #[inline]
     pub(super) fn take_back(&mut self, now: Timestamp) -> usize {
         for moved in 0..MOVES_MAX {
-            let Some(Lease { seq, deadline, mut run }) = self.leases.take_ended(now) else {
-                return MOVES_MAX - moved;
-            };
+            let Some(lease) = self.leases.take_ended(now) else { return MOVES_MAX - moved };
+            let (seq, deadline) = (lease.seq, lease.deadline);
+            let mut run = lease.into_waiting();
             run.attempt = run.attempt.saturating_add(1);
             run.since = deadline;
             self.stand(seq, run);

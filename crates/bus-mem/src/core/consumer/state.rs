@@ -3,17 +3,44 @@
 use bus_core::{ConsumerState, Lag};
 use bus_envelope::Timestamp;
 
-use super::{Consumer, Log, SubjectIndex};
+use super::{Consumer, Lease, Log, Place, SubjectIndex, Waiting};
 
 impl Consumer {
     /// How many messages could be claimed at the time of the last `tick`, at least: one stands
-    /// for all that was not looked at yet.
-    pub(crate) fn ready(&self) -> usize {
+    /// for all that was not looked at yet, and those that `log` does not show are none.
+    pub(crate) fn ready(&self, log: &Log) -> usize {
         if self.paused_until.is_some() {
             return 0;
         }
         let in_line = self.lanes.len() + self.ranked.len();
-        if in_line == 0 { usize::from(self.backlog.is_some()) } else { in_line }
+        if in_line == 0 {
+            return usize::from(self.backlog.is_some());
+        }
+        match log.unshown() {
+            0 => in_line,
+            unshown if self.shows_first(log) => in_line.saturating_sub(unshown).max(1),
+            _ => 0,
+        }
+    }
+
+    /// Until when it hands out nothing.
+    pub(crate) const fn paused_until(&self) -> Option<Timestamp> {
+        self.paused_until
+    }
+
+    /// The lease of a token.
+    pub(crate) fn lease(&self, token: u64) -> Option<&Lease> {
+        self.leases.get(token)
+    }
+
+    /// What is known of the message at `seq` that is neither leased nor simply waits for its first
+    /// turn.
+    pub(crate) fn waiting(&self, seq: u64) -> Option<&Waiting> {
+        match self.places.get(&seq)? {
+            Place::Ranked(rank) => self.ranked.get(rank),
+            Place::Delayed(due) => self.delayed.get(&(*due, seq)),
+            Place::Behind(key) => self.keys.get_behind(key, seq),
+        }
     }
 
     /// Messages that nobody holds, resting ones included.

@@ -9,12 +9,12 @@ use crate::core::index::literal;
 
 impl Stream {
     /// Joins or creates a consumer; returns its index and its number, `number` for a new one. A
-    /// new one gets everything that is stored and matches.
+    /// new one gets everything that is stored and matches, and tokens behind `token`.
     pub(crate) fn consume(
         &mut self,
         spec: ConsumerSpec,
         consumers_max: usize,
-        number: u64,
+        (number, token): (u64, u64),
     ) -> Result<(usize, u64)> {
         let refuse = |kind, why: String| Err(Error::new(kind, "consume", why).at(&spec.name));
         if let Some((index, consumer)) = self.named(&spec.name) {
@@ -41,7 +41,8 @@ impl Stream {
         if self.names.len() >= consumers_max {
             return refuse(ErrorKind::Full, format!("{consumers_max} consumers exist already"));
         }
-        Ok((self.add(spec, number), number))
+        let consumer = Consumer::new(spec, (number, token), &self.subjects);
+        Ok((self.insert(consumer), number))
     }
 
     /// Removes a consumer and returns it with its index; its leases are over.
@@ -88,6 +89,21 @@ impl Stream {
         Some(&mut member.consumer).filter(|consumer| consumer.number() == number)
     }
 
+    /// How many messages of a consumer could be claimed, at least.
+    pub(crate) fn ready(&self, index: usize, number: u64) -> usize {
+        self.consumer(index, number).map_or(0, |consumer| consumer.ready(&self.log))
+    }
+
+    /// Whether there is a consumer of this name.
+    pub(crate) fn has_consumer(&self, name: &ConsumerName) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// The number of the consumer at an index.
+    pub(crate) fn number_at(&self, index: usize) -> Option<u64> {
+        Some(self.consumers.get(index)?.as_ref()?.consumer.number())
+    }
+
     fn named(&self, name: &ConsumerName) -> Option<(usize, &Consumer)> {
         let index = *self.names.get(name)?;
         Some((index, &self.consumers.get(index)?.as_ref()?.consumer))
@@ -104,11 +120,12 @@ impl Stream {
         others.find(|other| other.filter.overlaps(filter))
     }
 
-    fn add(&mut self, spec: ConsumerSpec, number: u64) -> usize {
+    pub(super) fn insert(&mut self, consumer: Consumer) -> usize {
+        let spec = consumer.spec();
         let index = self.free.pop().unwrap_or(self.consumers.len());
         self.names.insert(spec.name.clone(), index);
         let route = self.routes.insert(spec.filter.clone(), index);
-        let member = Some(Member { consumer: Consumer::new(spec, number, &self.subjects), route });
+        let member = Some(Member { consumer, route });
         match self.consumers.get_mut(index) {
             Some(free) => *free = member,
             None => self.consumers.push(member),

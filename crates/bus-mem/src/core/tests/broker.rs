@@ -44,6 +44,15 @@ fn a_stream_without_subjects_or_with_overlapping_ones_is_invalid() {
 }
 
 #[test]
+fn a_stream_has_a_bounded_number_of_filters() {
+    let filters: Vec<_> = (0..=1000).map(|number| format!("a.{number}")).collect();
+    let filters: Vec<_> = filters.iter().map(String::as_str).collect();
+    let refused = empty().declare(spec("S", &filters, Retention::Kept));
+    assert_eq!(kind(refused), ErrorKind::Invalid);
+    empty().declare(spec("S", &filters[1..], Retention::Kept)).unwrap();
+}
+
+#[test]
 fn a_refused_declaration_leaves_nothing_behind() {
     let mut broker = with(spec("S", &["a.b"], Retention::Kept));
     let refused = spec("T", &["c.d", "a.*"], Retention::Kept);

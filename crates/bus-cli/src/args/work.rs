@@ -1,0 +1,51 @@
+//! What `worker` takes.
+
+use std::{ffi::OsString, time::Duration};
+
+use bus_subjects::RoleName;
+use clap::Args;
+
+use super::{duration, some_time};
+
+/// Serve a queue: run a command for each of its tasks.
+#[derive(Debug, Args)]
+#[command(after_help = WORKER_HELP)]
+pub(crate) struct WorkerArgs {
+    /// The role whose queue is served.
+    #[arg(long, value_name = "R", default_value = "worker", value_parser = RoleName::parse)]
+    pub(crate) role: RoleName,
+    /// How many tasks run at once.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) concurrency: u16,
+    /// How often a failed task is tried again before it is dead-lettered.
+    /// [default: 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_retries: Option<u32>,
+    /// The delay before the first retry; five times it before the second, then thirty times.
+    /// [default: 1s]
+    #[arg(long, value_name = "D", value_parser = duration)]
+    pub(crate) backoff: Option<Duration>,
+    /// How long one try may take; then its whole process group is ended.
+    #[arg(long, value_name = "D", value_parser = some_time)]
+    pub(crate) timeout: Option<Duration>,
+    /// End when nothing waits or runs in the queue any more.
+    #[arg(long)]
+    pub(crate) until_empty: bool,
+    /// The command, after `--`. {} in an argument becomes the task's text.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+const WORKER_HELP: &str = "\
+The command gets the payload on stdin and, as text, in place of {}; what it writes to stdout is kept
+as the task's result. Its environment holds VAKBUS_TASK_ID, VAKBUS_ATTEMPT, VAKBUS_SESSION,
+VAKBUS_RUN_ID and TRACEPARENT, and none of the bus's secrets.
+
+Exit code 0 of the command completes its task; anything else is tried again after a growing delay
+and at last dead-lettered. SIGTERM or Ctrl-C finishes what runs and then stops; a second one hands
+it back and stops now. With --until-empty the exit code is 3 when tasks were dead-lettered.
+
+Examples:
+  vakbus worker --role coder --concurrency 4 -- ./agent.py
+  vakbus worker --role fetch --until-empty --timeout 30s -- curl -fsS {}";

@@ -1,0 +1,54 @@
+//! The signals that a daemon hears.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What a signal asks of the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// To stop.
+    Stop,
+    /// To read again what may have changed.
+    Reload,
+}
+
+/// SIGTERM and SIGINT, which stop, and SIGHUP, which reads again. From its making on none is
+/// missed.
+pub(super) struct Asks {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+    hangup: Option<Signal>,
+}
+
+impl Asks {
+    /// Begins to listen. A signal that cannot be listened for keeps its usual effect.
+    pub(super) fn new() -> Self {
+        Self {
+            interrupt: signal(SignalKind::interrupt()).ok(),
+            terminate: signal(SignalKind::terminate()).ok(),
+            hangup: signal(SignalKind::hangup()).ok(),
+        }
+    }
+
+    /// Waits for the next one. Cancel safe.
+    pub(super) async fn next(&mut self) -> Ask {
+        tokio::select! {
+            () = received(&mut self.interrupt) => Ask::Stop,
+            () = received(&mut self.terminate) => Ask::Stop,
+            () = received(&mut self.hangup) => Ask::Reload,
+        }
+    }
+
+    /// Waits for one that stops. Cancel safe.
+    pub(super) async fn stop(&mut self) {
+        while self.next().await != Ask::Stop {}
+    }
+}
+
+async fn received(signal: &mut Option<Signal>) {
+    if let Some(signal) = signal
+        && signal.recv().await.is_some()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
+}

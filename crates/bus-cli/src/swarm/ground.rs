@@ -1,0 +1,93 @@
+//! Where a swarm works: with the daemon of the data home when one runs, else in its own memory.
+
+use std::{path::PathBuf, sync::Arc};
+
+use bus_core::{Engine, Identity, Roster, planes};
+use bus_link::{LinkBus, LinkOptions};
+use bus_mem::InMemoryBus;
+use bus_subjects::{AgentId, Role, RoleName};
+
+use super::VALID_FOR;
+use crate::{
+    args::Global,
+    engine::Paths,
+    error::CliError,
+    home::Home,
+    workspace::{Part, Workspace},
+};
+
+/// The engine of a run.
+pub(super) enum Ground {
+    /// One of its own, which ends with it.
+    Own(InMemoryBus),
+    /// A daemon's, at this socket.
+    Daemon(PathBuf),
+}
+
+/// An agent's identity, twice: for who signs and for who connects.
+pub(super) struct Twins {
+    pub(super) signing: Identity,
+    connecting: Option<Identity>,
+}
+
+impl Ground {
+    /// The socket of the daemon that the run goes through; none: it keeps to itself.
+    pub(super) fn daemon(global: &Global, home: &Home) -> Option<PathBuf> {
+        let paths = Paths::new(global, home);
+        (!global.memory && paths.is_served()).then_some(paths.socket)
+    }
+
+    /// The queue of a run that goes through a daemon: no worker but its own takes its tasks.
+    pub(super) fn queue(run_id: &str) -> Result<RoleName, CliError> {
+        Ok(RoleName::parse(&format!("swarm-{run_id}"))?)
+    }
+
+    /// Makes an agent. In a run's own memory it has a name and a certificate for this run; with a
+    /// daemon it is one of the workspace's own, whom the readers of its messages know.
+    pub(super) fn agent(
+        &self,
+        workspace: &Workspace,
+        roster: &Roster,
+        (name, role): (&str, Role),
+    ) -> Result<Twins, CliError> {
+        let twins = match self {
+            Self::Own(_) => {
+                let agent = AgentId::parse(name)?;
+                let signing = workspace.issue(agent, vec![role], Some(VALID_FOR))?;
+                Twins { signing, connecting: None }
+            }
+            Self::Daemon(_) => {
+                let part = if role == Role::Worker { Part::Worker } else { Part::Operator };
+                let agent = workspace.actor(None, part)?;
+                let connecting = Some(workspace.identity(&agent)?);
+                Twins { signing: workspace.identity(&agent)?, connecting }
+            }
+        };
+        roster.admit(twins.signing.certificate().token())?;
+        Ok(twins)
+    }
+
+    /// A connection for an agent.
+    pub(super) async fn connect(&self, twins: &mut Twins) -> Result<Arc<dyn Engine>, CliError> {
+        match (self, twins.connecting.take()) {
+            (Self::Daemon(socket), Some(identity)) => {
+                let link = LinkBus::connect(socket, identity, LinkOptions::default()).await?;
+                Ok(Arc::new(link))
+            }
+            (Self::Own(bus), _) => Ok(Arc::new(bus.connect())),
+            (Self::Daemon(_), None) => {
+                Err(CliError::usage("an agent connects to a daemon once for each identity"))
+            }
+        }
+    }
+
+    /// Declares the workspace's streams where nobody else does.
+    pub(super) async fn declare(&self, workspace: &Workspace) -> Result<(), CliError> {
+        let Self::Own(bus) = self else { return Ok(()) };
+        let engine: Arc<dyn Engine> = Arc::new(bus.connect());
+        for stream in planes::workspace_streams(workspace.name())? {
+            engine.declare(stream).await?;
+        }
+        Ok(())
+    }
+}

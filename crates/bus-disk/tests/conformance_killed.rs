@@ -1,0 +1,17 @@
+//! Holds the engine on disk to the suite once more; restarts are sudden ends.
+
+use std::process::ExitCode;
+
+use bus_conformance::Suite;
+
+#[path = "common/copy.rs"]
+mod copy;
+#[path = "common/harness.rs"]
+mod harness;
+
+use harness::Disk;
+
+fn main() -> ExitCode {
+    let make = || Disk::new(true);
+    Suite::new(make).declared(include_str!("../../../tests/conformance.lock")).run()
+}
