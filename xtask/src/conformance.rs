@@ -5,6 +5,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, bail};
 
 use crate::args::{Args, UsageError};
+use crate::nats;
 use crate::repo::{Repo, name_of};
 
 use lock::Lock;
@@ -109,6 +110,9 @@ fn run_engine(repo: &Repo, engine: &Engine, filter: Option<&str>) -> Result<Vec<
     let Engine { name, package, target } = engine;
     let mut command = repo.cargo(["test", "--quiet", "-p", package, "--test", target, "--"]);
     command.args(filter).env("VAKBUS_CONFORMANCE_JSON", "1").stderr(Stdio::inherit());
+    if *name == "nats" {
+        nats::lend(repo, &mut command);
+    }
     let output = command.output().with_context(|| name_of(&command))?;
     let text = String::from_utf8(output.stdout).context("the suite prints UTF-8")?;
     let (rows, talk) = row::read(name, &text)?;

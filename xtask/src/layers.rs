@@ -50,7 +50,7 @@ pub(crate) const HOUSE: &[Room] = &[
     // It serves an engine: its tests need one, and one that outlives the server.
     Room::new("bus-link", &[CORE, BASE])
         .tested_with(&[&["bus-conformance", "bus-mem", "bus-disk"], TESTDATA]),
-    Room::new("bus-nats", &[CORE, BASE]).tested_with(ENGINE_TESTS),
+    Room::new("bus-nats", &[CORE, BASE]).tested_with(&[&["bus-conformance"], TESTSERVER, TESTDATA]),
     // 2: evidence.
     Room::new("bus-evidence", &[CORE, BASE]).tested_with(EMBEDDED_TESTS),
     // 3: services, never on each other, never on an engine.
@@ -63,12 +63,18 @@ pub(crate) const HOUSE: &[Room] = &[
     Room::new("bus-gateway", &[SERVICES, EVIDENCE, CORE, BASE]).tested_with(EMBEDDED_TESTS),
     Room::new("bus-mcp", &[SERVICES, EVIDENCE, CORE, BASE]).tested_with(EMBEDDED_TESTS),
     // 5: the command, the only place that picks an engine.
-    Room::new("bus-cli", &[DOORS, SERVICES, ENGINES, EVIDENCE, CORE, BASE]),
-    // Beside the house: the foreign vectors, the stories, the measures, these tasks.
+    Room::new("bus-cli", &[DOORS, SERVICES, ENGINES, EVIDENCE, CORE, BASE])
+        .tested_with(&[TESTSERVER, TESTDATA]),
+    // Beside the house: servers for tests, the foreign vectors, the stories, the measures, these
+    // tasks.
+    Room::new("bus-testserver", &[&["bus-nats"]]).tested_with(&[]),
     Room::new("bus-testdata", &[]).tested_with(&[]),
-    Room::new("bus-stories", &[DOORS, SERVICES, ENGINES, EVIDENCE, CORE, BASE])
-        .tested_with(&[&["bus-cli", "bus-conformance"], TESTDATA]),
-    Room::new("bus-bench", &[ENGINES, EVIDENCE, CORE, BASE]),
+    Room::new("bus-stories", &[DOORS, SERVICES, ENGINES, EVIDENCE, CORE, BASE]).tested_with(&[
+        &["bus-cli", "bus-conformance"],
+        TESTSERVER,
+        TESTDATA,
+    ]),
+    Room::new("bus-bench", &[ENGINES, TESTSERVER, EVIDENCE, CORE, BASE]),
     Room::new("xtask", &[]).tested_with(&[]),
 ];
 
@@ -87,6 +93,8 @@ const ENGINES: &[&str] = &["bus-mem", "bus-disk", "bus-link", "bus-nats"];
 const SERVICES: &[&str] = &["bus-runner", "bus-peers", "bus-rooms", "bus-state", "bus-authority"];
 const DOORS: &[&str] = &["bus-gateway", "bus-mcp"];
 const TESTDATA: &[&str] = &["bus-testdata"];
+/// Real nats-servers, for what is tested or measured on one.
+const TESTSERVER: &[&str] = &["bus-testserver"];
 const ENGINE_TESTS: &[&[&str]] = &[&["bus-conformance"], TESTDATA];
 /// Above the engines, tests run on the real embedded engine instead of a stand-in.
 const EMBEDDED_TESTS: &[&[&str]] = &[&["bus-mem"], TESTDATA];

@@ -17,6 +17,7 @@ mod bench;
 mod conformance;
 mod fuzz;
 mod layers;
+mod nats;
 mod readme;
 mod repo;
 mod scratch;
@@ -73,6 +74,10 @@ fn dispatch(mut args: Args) -> Result<bool> {
             let options = sim::Options::load(args)?;
             sim::run(&Repo::find()?, &options)
         }
+        "nats" => {
+            let options = nats::Options::parse(args)?;
+            nats::run(&Repo::find()?, &options)
+        }
         "spec" => {
             let options = spec::Options::parse(args)?;
             spec::run(&Repo::find()?, &options)
@@ -115,6 +120,9 @@ The project's own tasks. Run from anywhere in the repository.
   cargo xtask bench [--json] [--workers N] [FILTER]
                             our figures beside the raw ones of the same run, against their goals;
                             wall times: let nothing else run meanwhile
+  cargo xtask nats [--print]
+                            finds the nats-server that tests run on (NATS_SERVER, PATH, or what was
+                            fetched before) or fetches it; --print: its path and nothing else
   cargo xtask fuzz [--seconds N] [TARGET]...
                             each reader of strangers' bytes for N seconds (30), guided by coverage;
                             prints executions, and the path of every input that breaks something

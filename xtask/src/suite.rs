@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::repo::{self, Repo};
 use crate::steps::{self, Kind, Outcome, Step};
-use crate::{conformance, fuzz, layers, readme, sim, spec, tidy};
+use crate::{conformance, fuzz, layers, nats, readme, sim, spec, tidy};
 
 /// Runs the quick part.
 ///
@@ -69,15 +69,18 @@ const TEST: [Step; 9] = [
     },
     Step { name: "fuzz replay", kind: Kind::NeedsBuild, run: fuzz::replay },
     // Last, so that its closing lines are easy to find; doc tests and examples are included.
-    Step {
-        name: "tests",
-        kind: Kind::NeedsBuild,
-        run: |repo| cargo(repo, &["test", "--workspace", "--no-fail-fast"]),
-    },
+    Step { name: "tests", kind: Kind::NeedsBuild, run: tests },
 ];
 
 fn cargo(repo: &Repo, words: &[&str]) -> Result<Outcome> {
     repo::succeeds(&mut repo.cargo(words.iter().copied())).map(Outcome::from)
+}
+
+/// All tests, with the server that some of them start.
+fn tests(repo: &Repo) -> Result<Outcome> {
+    let mut command = repo.cargo(["test", "--workspace", "--no-fail-fast"]);
+    nats::lend(repo, &mut command);
+    repo::succeeds(&mut command).map(Outcome::from)
 }
 
 fn docs(repo: &Repo) -> Result<Outcome> {
