@@ -1,0 +1,315 @@
+//! Calls of the JetStream API as JSON, publishes that are acknowledged, and direct gets.
+
+use std::sync::Arc;
+
+use async_nats::{HeaderMap, Message, StatusCode};
+use bus_core::{Error, ErrorKind, Result};
+use bus_envelope::Timestamp;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{codec::get, connection::Connection};
+
+/// The JetStream API of one connection; a clone is cheap.
+#[derive(Clone)]
+pub(crate) struct Api {
+    connection: Arc<Connection>,
+}
+
+/// Why a call came to nothing.
+#[derive(Debug)]
+pub(crate) enum ApiFailure {
+    /// The server said no.
+    Refused(Refusal),
+    /// No answer, or one that cannot be read.
+    Bus(Error),
+}
+
+/// What the server said.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Refusal {
+    /// An HTTP-like class.
+    #[serde(default)]
+    pub(crate) code: u16,
+    /// The exact reason.
+    #[serde(default)]
+    pub(crate) err_code: u32,
+    /// The same in words.
+    #[serde(default)]
+    pub(crate) description: String,
+}
+
+/// The server's word that a message is stored.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct PubAck {
+    /// The stream.
+    pub(crate) stream: String,
+    /// The position; of a batch, that of its last message.
+    pub(crate) seq: u64,
+    /// Whether its id was known.
+    #[serde(default)]
+    pub(crate) duplicate: bool,
+    /// How many messages the batch had.
+    #[serde(default)]
+    pub(crate) count: u64,
+}
+
+/// Which stored messages to get.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct GetRequest {
+    /// At this position, or from it on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seq: Option<u64>,
+    /// The last one of a subject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_by_subj: Option<String>,
+    /// The next one that matches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next_by_subj: Option<String>,
+    /// The last ones of every subject that matches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) multi_last: Vec<String>,
+    /// At most so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<usize>,
+    /// At most about so many bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_bytes: Option<usize>,
+    /// None behind this position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) up_to_seq: Option<u64>,
+}
+
+/// A message as its stream keeps it.
+#[derive(Debug, Clone)]
+pub(crate) struct RawStored {
+    pub(crate) subject: String,
+    pub(crate) seq: u64,
+    pub(crate) time: Timestamp,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Api {
+    pub(crate) fn new(connection: Arc<Connection>) -> Self {
+        Self { connection }
+    }
+
+    /// The connection it goes through.
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Calls `$JS.API.<verb>` with `body` as JSON.
+    pub(crate) async fn call<A: DeserializeOwned>(
+        &self,
+        op: &'static str,
+        verb: &str,
+        body: &impl Serialize,
+    ) -> Result<A, ApiFailure> {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            Error::new(ErrorKind::Invalid, op, "cannot be written as JSON").because(error)
+        })?;
+        self.call_raw(op, verb, body.into()).await
+    }
+
+    /// Calls `$JS.API.<verb>` without a body.
+    pub(crate) async fn ask<A: DeserializeOwned>(
+        &self,
+        op: &'static str,
+        verb: &str,
+    ) -> Result<A, ApiFailure> {
+        self.call_raw(op, verb, Bytes::new()).await
+    }
+
+    async fn call_raw<A: DeserializeOwned>(
+        &self,
+        op: &'static str,
+        verb: &str,
+        body: Bytes,
+    ) -> Result<A, ApiFailure> {
+        let subject = format!("$JS.API.{verb}");
+        let asked = self.connection.request(op, subject, None, body).await;
+        let answer = asked.map_err(|error| no_jetstream(error, op))?;
+        let head: Head = read(op, &answer.payload)?;
+        match head.error {
+            Some(refusal) => Err(ApiFailure::Refused(refusal)),
+            None => Ok(read(op, &answer.payload)?),
+        }
+    }
+
+    /// Publishes a message to the stream that keeps `subject`; it is stored when this returns.
+    pub(crate) async fn publish(
+        &self,
+        op: &'static str,
+        subject: String,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<PubAck, ApiFailure> {
+        let at = subject.clone();
+        let asked = self.connection.request(op, subject, Some(headers), body).await;
+        let answer = asked.map_err(|error| match error.kind() {
+            ErrorKind::NoRecipient => {
+                Error::new(ErrorKind::NotFound, op, "no stream keeps the subject").at(&at)
+            }
+            _ => error.at(&at),
+        })?;
+        Self::read_ack(op, &answer)
+    }
+
+    /// Reads the answer to a publish.
+    pub(crate) fn read_ack(op: &'static str, answer: &Message) -> Result<PubAck, ApiFailure> {
+        let head: Head = read(op, &answer.payload)?;
+        match head.error {
+            Some(refusal) => Err(ApiFailure::Refused(refusal)),
+            None => Ok(read(op, &answer.payload)?),
+        }
+    }
+
+    /// The stored messages of `stream` that `wanted` names, in the order of their positions; none
+    /// when there are none.
+    pub(crate) async fn get(
+        &self,
+        op: &'static str,
+        stream: &str,
+        wanted: &GetRequest,
+    ) -> Result<Vec<RawStored>, ApiFailure> {
+        let subject = format!("$JS.API.DIRECT.GET.{stream}");
+        let body: Bytes = serde_json::to_vec(wanted)
+            .map_err(|error| {
+                Error::new(ErrorKind::Invalid, op, "cannot be written as JSON").because(error)
+            })?
+            .into();
+        if wanted.batch.is_none() && wanted.multi_last.is_empty() {
+            let asked = self.connection.request(op, subject, None, body).await;
+            let answer = asked.map_err(|error| no_stream(error, op, stream))?;
+            return Ok(read_stored(op, answer)?.into_iter().collect());
+        }
+        self.get_many(op, stream, (subject, body)).await
+    }
+
+    async fn get_many(
+        &self,
+        op: &'static str,
+        stream: &str,
+        (subject, body): (String, Bytes),
+    ) -> Result<Vec<RawStored>, ApiFailure> {
+        let inbox = self.connection.new_inbox();
+        let mut answers = self.connection.subscribe(op, inbox.clone()).await?;
+        self.connection.publish(op, subject, Some(inbox), None, body).await?;
+        let mut got = Vec::new();
+        loop {
+            let waited = self.connection.in_time(op, answers.next()).await?;
+            let Some(answer) = waited else {
+                let closed = Error::new(ErrorKind::Unavailable, op, "the connection ended");
+                return Err(closed.at(stream).into());
+            };
+            if answer.status == Some(StatusCode::NO_RESPONDERS) {
+                let error = Error::new(ErrorKind::NoRecipient, op, "nobody answers");
+                return Err(no_stream(error, op, stream).into());
+            }
+            match read_stored(op, answer)? {
+                Some(stored) => got.push(stored),
+                None => return Ok(got),
+            }
+        }
+    }
+}
+
+impl ApiFailure {
+    /// The exact reason, when the server gave one.
+    pub(crate) fn err_code(&self) -> Option<u32> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.err_code),
+            Self::Bus(_) => None,
+        }
+    }
+
+    /// The error that a caller can act on.
+    pub(crate) fn into_error(self, op: &'static str, at: impl std::fmt::Display) -> Error {
+        let refusal = match self {
+            Self::Refused(refusal) => refusal,
+            Self::Bus(error) => return error.at(at),
+        };
+        let Refusal { code, err_code, description } = refusal;
+        let kind = match err_code {
+            10_059 | 10_014 | 10_037 => ErrorKind::NotFound,
+            10_065 | 10_058 | 10_148 | 10_100 | 10_099 | 10_071 | 10_070 | 10_201 => {
+                ErrorKind::Conflict
+            }
+            10_077 | 10_047 | 10_026 => ErrorKind::Full,
+            10_054 => ErrorKind::TooLarge,
+            10_057 | 10_110 => ErrorKind::Denied,
+            _ if code == 400 => ErrorKind::Invalid,
+            _ => ErrorKind::Unavailable,
+        };
+        Error::new(kind, op, format!("the server refuses: {description} ({err_code})")).at(at)
+    }
+}
+
+impl From<Error> for ApiFailure {
+    fn from(error: Error) -> Self {
+        Self::Bus(error)
+    }
+}
+
+/// What every answer may hold.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    error: Option<Refusal>,
+}
+
+fn read<A: DeserializeOwned>(op: &'static str, body: &[u8]) -> Result<A> {
+    serde_json::from_slice(body).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, op, "the server's answer cannot be read")
+            .because(error)
+            .unknown()
+    })
+}
+
+/// A stored message in the answer to a direct get; `None` at the end, or where there is none.
+fn read_stored(op: &'static str, answer: Message) -> Result<Option<RawStored>> {
+    match answer.status.map(|status| status.as_u16()) {
+        None | Some(200) => {}
+        Some(204 | 404) => return Ok(None),
+        Some(status) => {
+            let said = answer.description.unwrap_or_default();
+            let why = format!("the server answers {status} {said}");
+            return Err(Error::new(ErrorKind::Unavailable, op, why));
+        }
+    }
+    let damaged = |what: &'static str| Error::new(ErrorKind::Corrupt, op, what);
+    let headers = answer.headers.ok_or_else(|| damaged("a stored message has no headers"))?;
+    let subject = get(&headers, "Nats-Subject").ok_or_else(|| damaged("it has no subject"))?;
+    let seq = get(&headers, "Nats-Sequence").and_then(|seq| seq.parse().ok());
+    let time = get(&headers, "Nats-Time-Stamp").and_then(|time| Timestamp::parse_rfc3339(time).ok());
+    Ok(Some(RawStored {
+        subject: subject.to_owned(),
+        seq: seq.ok_or_else(|| damaged("a stored message has no position"))?,
+        time: time.ok_or_else(|| damaged("a stored message has no time"))?,
+        headers,
+        body: answer.payload,
+    }))
+}
+
+fn no_jetstream(error: Error, op: &'static str) -> Error {
+    match error.kind() {
+        ErrorKind::NoRecipient => Error::new(
+            ErrorKind::Unavailable,
+            op,
+            "no JetStream answers: it is off, not ready yet, or not granted",
+        ),
+        _ => error,
+    }
+}
+
+fn no_stream(error: Error, op: &'static str, stream: &str) -> Error {
+    match error.kind() {
+        ErrorKind::NoRecipient => {
+            Error::new(ErrorKind::NotFound, op, "there is no such stream").at(stream)
+        }
+        _ => error.at(stream),
+    }
+}

@@ -1,0 +1,256 @@
+//! Buckets on the layout of NATS KV: stream `KV_<bucket>`, one subject a key.
+
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use bus_core::{Entry, Error, ErrorKind, ExpectRevision, Put, Result, Revision, Watch, WatchItem};
+use bus_subjects::{BucketKey, BucketName, Filter};
+use bytes::Bytes;
+use futures_util::stream;
+
+use crate::{
+    api::{Api, ApiFailure, GetRequest, RawStored},
+    bucket::{layout::Place, watch::Follower},
+    codec::set,
+};
+
+mod channel;
+mod layout;
+mod watch;
+
+/// The buckets of one connection.
+pub(crate) struct Buckets {
+    api: Api,
+    /// How many copies of a new bucket there are.
+    replicas: u64,
+}
+
+/// What stands under a key.
+enum Held {
+    /// Nothing, and no trace of an end.
+    Nothing,
+    /// The mark of an end.
+    End(u64),
+    /// A value.
+    Value(Entry),
+}
+
+impl Buckets {
+    pub(crate) fn new(api: Api, replicas: u64) -> Self {
+        Self { api, replicas }
+    }
+
+    /// The current value under `key`. Cancel safe.
+    pub(crate) async fn get(&self, bucket: BucketName, key: BucketKey) -> Result<Option<Entry>> {
+        let place = self.place(&bucket);
+        match self.held("get", &place, &key).await? {
+            Held::Value(entry) => Ok(Some(entry)),
+            Held::Nothing | Held::End(_) => Ok(None),
+        }
+    }
+
+    /// Puts a value under `key`. A dropped call may have put it.
+    pub(crate) async fn put(
+        &self,
+        bucket: BucketName,
+        key: BucketKey,
+        put: Put,
+    ) -> Result<Revision> {
+        let place = self.place(&bucket);
+        let mut headers = HeaderMap::new();
+        if let Some(ttl) = put.ttl {
+            if ttl.is_zero() {
+                let why = "a time to live of zero";
+                return Err(Error::new(ErrorKind::Invalid, PUT, why).at(place.subject(&key)));
+            }
+            set(&mut headers, "Nats-TTL", &whole_seconds(ttl).to_string())?;
+        }
+        let write = Write { op: PUT, place: &place, key: &key, headers, body: put.value };
+        match put.expect {
+            ExpectRevision::Any => self.write(&write, None).await,
+            ExpectRevision::Absent => self.write_where_nothing_is(&write).await,
+            ExpectRevision::Exactly(revision) => self.write_on(&write, revision).await,
+        }
+    }
+
+    /// Deletes `key`. A dropped call may have deleted it.
+    pub(crate) async fn delete(
+        &self,
+        bucket: BucketName,
+        key: BucketKey,
+        expect: ExpectRevision,
+    ) -> Result<()> {
+        let place = self.place(&bucket);
+        if expect == ExpectRevision::Absent {
+            return match self.held(DELETE, &place, &key).await? {
+                Held::Value(_) => Err(conflict(DELETE, &place, &key, "the key holds a value")),
+                Held::Nothing | Held::End(_) => Ok(()),
+            };
+        }
+        if expect == ExpectRevision::Any && place.info(&self.api, DELETE).await?.is_none() {
+            return Ok(());
+        }
+        let mut headers = HeaderMap::new();
+        set(&mut headers, layout::OPERATION, "PURGE")?;
+        set(&mut headers, "Nats-Rollup", "sub")?;
+        set(&mut headers, "Nats-TTL", &layout::ENDS_KEPT.as_secs().to_string())?;
+        let write = Write { op: DELETE, place: &place, key: &key, headers, body: Bytes::new() };
+        match expect {
+            ExpectRevision::Exactly(revision) => self.write_on(&write, revision).await?,
+            ExpectRevision::Any | ExpectRevision::Absent => self.write(&write, None).await?,
+        };
+        Ok(())
+    }
+
+    /// Follows the keys that match `keys`, from the write after `after` on.
+    pub(crate) async fn watch(
+        &self,
+        bucket: BucketName,
+        keys: Filter,
+        after: Revision,
+    ) -> Result<Watch> {
+        let place = self.place(&bucket);
+        let follower = Follower::open(self.api.clone(), place, &keys, after).await?;
+        // The step stays in the stream when `next` is dropped: nothing it took is lost.
+        Ok(Watch::new(stream::unfold(follower, |mut follower| async move {
+            let item: Result<WatchItem> = follower.next().await?;
+            Some((item, follower))
+        })))
+    }
+
+    fn place(&self, bucket: &BucketName) -> Place {
+        Place::new(bucket, self.replicas)
+    }
+
+    async fn held(&self, op: &'static str, place: &Place, key: &BucketKey) -> Result<Held> {
+        let subject = place.subject(key);
+        // The key stands in the subject of the call, so that reading can be granted by the key.
+        let at = format!("{}.{subject}", place.stream);
+        let got = match self.api.get(op, &at, &GetRequest::default()).await {
+            Ok(got) => got,
+            Err(failure) => {
+                let error = failure.into_error(op, &subject);
+                // Nobody answers as well while a server starts: only its word counts.
+                let nobody = error.kind() == ErrorKind::NotFound;
+                if nobody && place.info(&self.api, op).await?.is_none() {
+                    return Ok(Held::Nothing);
+                }
+                return Err(if nobody { cannot_be_read(op, &subject) } else { error });
+            }
+        };
+        Ok(got.into_iter().next().map_or(Held::Nothing, read_held))
+    }
+
+    /// Writes when the last revision under the key is `expected`; the outer refusal is the
+    /// server's word that it is not.
+    async fn try_write(
+        &self,
+        write: &Write<'_>,
+        expected: Option<u64>,
+    ) -> Result<Option<Revision>> {
+        let subject = write.place.subject(write.key);
+        let mut headers = write.headers.clone();
+        if let Some(expected) = expected {
+            set(&mut headers, "Nats-Expected-Last-Subject-Sequence", &expected.to_string())?;
+        }
+        for is_last in [false, true] {
+            let (subject, headers) = (subject.clone(), headers.clone());
+            let sent = self.api.publish(write.op, subject.clone(), headers, write.body.clone());
+            match sent.await {
+                Ok(ack) => return Ok(Some(Revision(ack.seq))),
+                Err(failure) if matches!(failure.err_code(), Some(WRONG_LAST | WRONG_LAST_R)) => {
+                    return Ok(None);
+                }
+                Err(ApiFailure::Bus(error)) if error.kind() == ErrorKind::NotFound && !is_last => {
+                    write.place.ensure(&self.api, write.op).await?;
+                }
+                Err(ApiFailure::Bus(error)) if error.kind() == ErrorKind::NotFound => {
+                    return Err(cannot_be_read(write.op, &subject));
+                }
+                Err(failure) => return Err(failure.into_error(write.op, subject)),
+            }
+        }
+        Err(cannot_be_read(write.op, &subject))
+    }
+
+    async fn write(&self, write: &Write<'_>, expected: Option<u64>) -> Result<Revision> {
+        let written = self.try_write(write, expected).await?;
+        written.ok_or_else(|| {
+            conflict(write.op, write.place, write.key, "the key is not at the revision expected")
+        })
+    }
+
+    async fn write_on(&self, write: &Write<'_>, revision: Revision) -> Result<Revision> {
+        let never = revision == Revision::START || i64::try_from(revision.0).is_err();
+        let stale = "the key is not at the revision expected";
+        if never {
+            return Err(conflict(write.op, write.place, write.key, stale));
+        }
+        // The server would take the mark of an end for a value.
+        if let Held::End(end) = self.held(write.op, write.place, write.key).await?
+            && end == revision.0
+        {
+            return Err(conflict(write.op, write.place, write.key, stale));
+        }
+        self.write(write, Some(revision.0)).await
+    }
+
+    /// A key that ended still has the mark of its end as its last revision.
+    async fn write_where_nothing_is(&self, write: &Write<'_>) -> Result<Revision> {
+        let mut expected = 0;
+        for _ in 0..ABSENT_TRIES {
+            if let Some(revision) = self.try_write(write, Some(expected)).await? {
+                return Ok(revision);
+            }
+            expected = match self.held(write.op, write.place, write.key).await? {
+                Held::Value(_) => break,
+                Held::End(end) => end,
+                Held::Nothing => 0,
+            };
+        }
+        Err(conflict(write.op, write.place, write.key, "the key holds a value"))
+    }
+}
+
+/// A write into a bucket without what it expects.
+struct Write<'a> {
+    op: &'static str,
+    place: &'a Place,
+    key: &'a BucketKey,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+fn read_held(stored: RawStored) -> Held {
+    match layout::end(&stored.headers) {
+        Some(_) => Held::End(stored.seq),
+        None => Held::Value(Entry { value: stored.body, revision: Revision(stored.seq) }),
+    }
+}
+
+/// The server counts whole seconds; a value may stay longer than asked, never shorter.
+fn whole_seconds(ttl: Duration) -> u64 {
+    let more = u64::from(ttl.subsec_nanos() > 0);
+    ttl.as_secs().saturating_add(more).min(TTL_SECONDS_MAX)
+}
+
+fn conflict(op: &'static str, place: &Place, key: &BucketKey, why: &'static str) -> Error {
+    Error::new(ErrorKind::Conflict, op, why).at(place.subject(key))
+}
+
+fn cannot_be_read(op: &'static str, subject: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, op, "nobody answers for the bucket now").at(subject)
+}
+
+const PUT: &str = "put";
+const DELETE: &str = "delete";
+/// "wrong last sequence", and the same of a server in a cluster.
+const WRONG_LAST: u32 = 10_071;
+const WRONG_LAST_R: u32 = 10_164;
+/// How often somebody else may come between before a put gives up.
+const ABSENT_TRIES: usize = 8;
+/// A hundred years: the server counts the end in nanoseconds, which end in 2262.
+const TTL_SECONDS_MAX: u64 = 100 * 365 * 24 * 3_600;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Frames as NATS messages, and back.
+//!
+//! A live frame keeps its subject; its id is the header `vak-id`. A stored one carries its id as
+//! `Nats-Msg-Id`, so that the server drops repeats, and when its placement is not the usual one it
+//! is stored under `vakp.<level>.<key>.<subject>`: that way urgent and keyed messages are found
+//! without reading what waits before them.
+//!
+//! The client's header map forgets the order of names and the server trims values. Headers
+//! therefore stand under their own names when they can be restored from that, with a list of names
+//! in `vak-order` unless they are sorted, and as JSON in `vak-headers` otherwise.
+
+use std::fmt::Write;
+
+use async_nats::{HeaderMap, HeaderName, HeaderValue};
+use bus_core::{Error, ErrorKind, Frame, FrameId, OrderKey, Placement, Priority, Result};
+use bus_envelope::Timestamp;
+use bus_subjects::{Filter, Subject};
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use self::headers::{read_headers, write_headers};
+
+mod headers;
+
+/// A frame as a live message.
+///
+/// # Errors
+/// `Invalid` when a header cannot be written; the codec's own rules leave no such frame.
+pub(crate) fn encode_live(frame: &Frame) -> Result<(HeaderMap, Bytes)> {
+    let mut map = HeaderMap::new();
+    set(&mut map, FRAME_ID, frame.id.as_str())?;
+    write_headers(&frame.headers, &mut map)?;
+    Ok((map, frame.body.clone()))
+}
+
+/// A frame as a message to be stored: the subject it is kept under, headers and body.
+///
+/// # Errors
+/// As [`encode_live`].
+pub(crate) fn encode_stored(frame: &Frame) -> Result<(String, HeaderMap, Bytes)> {
+    let mut map = HeaderMap::new();
+    set(&mut map, MESSAGE_ID, frame.id.as_str())?;
+    if let Some(reply) = &frame.reply {
+        set(&mut map, REPLY, reply.as_str())?;
+    }
+    if let Some(placement) = frame.placement.as_deref() {
+        if let Some(time) = placement.not_before {
+            set(&mut map, NOT_BEFORE, &time.unix_ns().to_string())?;
+        }
+        if let Some(key) = &placement.key {
+            set(&mut map, ORDER_KEY, key.as_str())?;
+        }
+    }
+    write_headers(&frame.headers, &mut map)?;
+    Ok((kept_subject(&frame.subject, frame.placement.as_deref()), map, frame.body.clone()))
+}
+
+/// The frame that a live message carries.
+///
+/// # Errors
+/// `Corrupt` when it is none: no id, a subject or header that no frame has, or too large.
+pub(crate) fn decode_live(
+    subject: &str,
+    reply: Option<&str>,
+    map: &HeaderMap,
+    body: Bytes,
+) -> Result<Frame> {
+    // Who publishes CloudEvents without knowing this bus has named the message as well.
+    let id = get(map, FRAME_ID).or_else(|| get(map, EVENT_ID));
+    let id = id.ok_or_else(|| corrupt("has no id").at(subject))?;
+    let mut frame = Frame::new(parse_subject(subject)?, parse_id(id)?, body);
+    frame.reply = reply.map(parse_subject).transpose()?;
+    frame.headers = read_headers(map)?;
+    checked(frame)
+}
+
+/// The frame that a stored message carries.
+///
+/// # Errors
+/// As [`decode_live`], and when its placement is damaged.
+pub(crate) fn decode_stored(subject: &str, map: &HeaderMap, body: Bytes) -> Result<Frame> {
+    let id = get(map, MESSAGE_ID).ok_or_else(|| corrupt("has no id").at(subject))?;
+    let placed = subject.strip_prefix(PLACED).map(split_placed).transpose()?;
+    let plain = placed.as_ref().map_or(subject, |placed| placed.subject);
+    let mut frame = Frame::new(parse_subject(plain)?, parse_id(id)?, body);
+    frame.reply = get(map, REPLY).map(parse_subject).transpose()?;
+    frame.headers = read_headers(map)?;
+    if let Some(placed) = placed {
+        let placement = read_placement(&placed, map).map_err(|error| error.at(subject))?;
+        frame = frame.placed(placement);
+    }
+    checked(frame)
+}
+
+/// Whether a message came from an append: core subscribers hear those as well.
+pub(crate) fn is_stored(map: &HeaderMap) -> bool {
+    get(map, MESSAGE_ID).is_some()
+}
+
+/// The filter of everything placed that `filter` covers.
+pub(crate) fn placed_filter(filter: &Filter) -> String {
+    format!("{PLACED}*.*.{filter}")
+}
+
+/// The subject that a message of `subject` was appended under.
+pub(crate) fn plain_subject(subject: &str) -> &str {
+    let placed = subject.strip_prefix(PLACED).and_then(|placed| split_placed(placed).ok());
+    placed.map_or(subject, |placed| placed.subject)
+}
+
+/// Where a stream keeps a message of `subject`.
+pub(crate) fn kept_subject(subject: &Subject, placement: Option<&Placement>) -> String {
+    let Some(placement) = placement.filter(|held| **held != Placement::default()) else {
+        return subject.as_str().to_owned();
+    };
+    let key = placement.key.as_ref().map_or_else(|| NO_KEY.to_owned(), key_token);
+    let mut kept = String::with_capacity(PLACED.len() + key.len() + subject.as_str().len() + 3);
+    // Writing into a text cannot fail.
+    let _done = write!(kept, "{PLACED}{}.{key}.{subject}", placement.priority.level());
+    kept
+}
+
+/// The level of a subject that stands for `key`: half of its SHA-256.
+pub(crate) fn key_token(key: &OrderKey) -> String {
+    let digest = Sha256::digest(key.as_str().as_bytes());
+    HEXLOWER.encode(digest.get(..KEY_BYTES).unwrap_or(&digest))
+}
+
+/// Sets a header of ours. What comes from outside never reaches the client's own conversions,
+/// which panic on a line break.
+pub(crate) fn set(map: &mut HeaderMap, name: &'static str, value: &str) -> Result<()> {
+    let value: HeaderValue = value.parse().map_err(|_| cannot_write(name))?;
+    map.insert(HeaderName::from_static(name), value);
+    Ok(())
+}
+
+/// The first value under a name of ours or of the server's.
+pub(crate) fn get<'a>(map: &'a HeaderMap, name: &'static str) -> Option<&'a str> {
+    map.get(HeaderName::from_static(name)).map(HeaderValue::as_str)
+}
+
+/// What stands before the subject of a placed message.
+struct Placed<'a> {
+    level: Priority,
+    key: &'a str,
+    subject: &'a str,
+}
+
+fn split_placed(rest: &str) -> Result<Placed<'_>> {
+    let damaged = || corrupt("is kept under a damaged subject");
+    let (level, rest) = rest.split_once('.').ok_or_else(damaged)?;
+    let (key, subject) = rest.split_once('.').ok_or_else(damaged)?;
+    let level = level.parse().ok().filter(|_| level.len() == 1).ok_or_else(damaged)?;
+    Ok(Placed { level: Priority::new(level)?, key, subject })
+}
+
+fn read_placement(placed: &Placed<'_>, map: &HeaderMap) -> Result<Placement> {
+    let not_before = get(map, NOT_BEFORE).map(read_time).transpose()?;
+    let key = get(map, ORDER_KEY).map(OrderKey::parse).transpose();
+    let key = key.map_err(|error| corrupt("has a damaged order key").because(error))?;
+    if key.as_ref().map_or_else(|| NO_KEY.to_owned(), key_token) != placed.key {
+        return Err(corrupt("is kept under another order key than it names"));
+    }
+    Ok(Placement { not_before, priority: placed.level, key })
+}
+
+fn read_time(text: &str) -> Result<Timestamp> {
+    let unix_ns: i128 = text.parse().map_err(|_| corrupt("has a damaged time"))?;
+    let time = Timestamp::from_unix_ns(unix_ns);
+    if time.unix_ns() == unix_ns { Ok(time) } else { Err(corrupt("has a time of no calendar")) }
+}
+
+fn checked(frame: Frame) -> Result<Frame> {
+    match frame.check_size("decode") {
+        Ok(()) => Ok(frame),
+        Err(_) => Err(corrupt("is larger than any frame").at(&frame.subject)),
+    }
+}
+
+fn parse_subject(text: &str) -> Result<Subject> {
+    Subject::parse(text).map_err(|error| corrupt("has a subject of no frame").because(error))
+}
+
+fn parse_id(text: &str) -> Result<FrameId> {
+    FrameId::parse(text).map_err(|error| corrupt("has an id of no frame").because(error))
+}
+
+fn corrupt(why: &'static str) -> Error {
+    Error::new(ErrorKind::Corrupt, "decode message", why)
+}
+
+fn cannot_write(name: &str) -> Error {
+    Error::new(ErrorKind::Invalid, "encode message", format!("header {name} cannot be written"))
+}
+
+/// The header with the id of a stored message, which the server knows.
+pub(crate) const MESSAGE_ID: &str = "Nats-Msg-Id";
+
+/// The header with the id of a live frame.
+const FRAME_ID: &str = "vak-id";
+/// The id of a CloudEvent, for messages of strangers.
+const EVENT_ID: &str = "ce-id";
+const REPLY: &str = "vak-reply";
+const NOT_BEFORE: &str = "vak-not-before";
+const ORDER_KEY: &str = "vak-key";
+
+/// Before the subjects of placed messages.
+pub(crate) const PLACED: &str = "vakp.";
+/// Where no key stands.
+const NO_KEY: &str = "_";
+/// How much of the hash of a key stands in a subject.
+const KEY_BYTES: usize = 16;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Where a bus is and who connects to it.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use bus_core::{Error, ErrorKind, Result};
+use bus_crypto::{Credentials, SigningKey};
+
+use crate::profile::Profile;
+
+/// How to connect.
+///
+/// No secret stands in a server's address: who connects is told by [`NatsAuth`] alone.
+#[derive(Debug, Clone)]
+pub struct NatsOptions {
+    /// Servers of one cluster, as `nats://host:port` or `tls://host:port`; at least one.
+    pub servers: Vec<String>,
+    /// What the server's logs call this connection.
+    pub name: String,
+    /// Who connects.
+    pub auth: NatsAuth,
+    /// How the connection is encrypted.
+    pub tls: NatsTls,
+    /// The level before all answers to this connection; of its own for every identity, so that
+    /// nobody reads another's answers.
+    pub inbox_prefix: String,
+    /// How the servers keep what is stored.
+    pub profile: Profile,
+    /// How long any call may take (5 s).
+    pub answer_wait: Duration,
+    /// How long the first connection may take (5 s).
+    pub connect_wait: Duration,
+    /// How often the server is asked whether it lives; it is given up after two without an answer
+    /// (10 s).
+    pub ping_interval: Duration,
+    /// The most messages that wait to be written; who sends more waits, at most `answer_wait`
+    /// (2,048).
+    pub waiting_max: usize,
+}
+
+/// Who connects. Nothing secret of it is printed.
+#[derive(Clone, Default)]
+pub enum NatsAuth {
+    /// Nobody in particular.
+    #[default]
+    None,
+    /// The owner of a key that the server knows.
+    Nkey(Arc<SigningKey>),
+    /// The owner of a token and its key.
+    Jwt(Arc<Credentials>),
+}
+
+/// How the connection is encrypted.
+#[derive(Debug, Clone, Default)]
+pub struct NatsTls {
+    /// Whether a connection without it is refused.
+    pub required: bool,
+    /// Whether it begins before the server has said anything (`handshake_first`).
+    pub first: bool,
+    /// Files with the authorities to trust, in PEM; none: those of the system.
+    pub roots: Vec<PathBuf>,
+    /// A certificate and its key, in PEM, for servers that ask for one.
+    pub client: Option<(PathBuf, PathBuf)>,
+}
+
+impl NatsOptions {
+    /// Connects to `server` as nobody in particular, with the defaults.
+    pub fn new(server: impl Into<String>) -> Self {
+        Self {
+            servers: vec![server.into()],
+            name: "vakbus".to_owned(),
+            auth: NatsAuth::None,
+            tls: NatsTls::default(),
+            inbox_prefix: "_INBOX".to_owned(),
+            profile: Profile::default(),
+            answer_wait: Duration::from_secs(5),
+            connect_wait: Duration::from_secs(5),
+            ping_interval: Duration::from_secs(10),
+            waiting_max: 2048,
+        }
+    }
+
+    /// The servers' addresses as the client takes them.
+    pub(crate) fn addresses(&self) -> Result<Vec<async_nats::ServerAddr>> {
+        let refuse = |why: String| Error::new(ErrorKind::Invalid, "nats servers", why);
+        if self.servers.is_empty() {
+            return Err(refuse("no server is named".to_owned()));
+        }
+        let address = |text: &String| {
+            // The address is not quoted: it may hold a password.
+            if text.contains('@') {
+                let why = "an address holds a user or token: give a key or credentials instead";
+                return Err(refuse(why.to_owned()));
+            }
+            text.parse().map_err(|error: std::io::Error| {
+                refuse(format!("{} is no address: {error}", bus_subjects::Shown(text)))
+            })
+        };
+        self.servers.iter().map(address).collect()
+    }
+}
+
+impl std::fmt::Debug for NatsAuth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => f.write_str("None"),
+            Self::Nkey(key) => write!(f, "Nkey({})", key.public()),
+            Self::Jwt(credentials) => write!(f, "Jwt({})", credentials.key().public()),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The subjects of the board: one for the state and one for the frame of each entry, and one for
+//! the turn of each key.
+//!
+//! ```text
+//! vakq.<stream>.<consumer>.<key or _>.<position>.state   an entry's JSON
+//! vakq.<stream>.<consumer>.<key or _>.<position>.frame   written before the state
+//! vakq.<stream>.<consumer>.<key>.turn                    whose turn it is in a key
+//! ```
+//!
+//! The key stands before the position, so that one read finds all entries of a key: a view may
+//! lag behind, and a message must not overtake one of its key that the view does not know.
+
+use bus_core::{Error, ErrorKind, OrderKey, Result};
+use bus_subjects::{ConsumerName, StreamName};
+
+use crate::codec::key_token;
+
+/// The part of the board that belongs to one consumer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BoardPlace {
+    /// `<stream>.<consumer>.`
+    middle: String,
+}
+
+/// What a subject of the board is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BoardPart {
+    /// The state of the entry at this position.
+    State(u64),
+    /// The frame of the entry at this position.
+    Frame(u64),
+    /// The turn of a key.
+    Turn,
+}
+
+impl BoardPlace {
+    pub(crate) fn new(stream: &StreamName, consumer: &ConsumerName) -> Self {
+        // Names of streams and consumers have no dots.
+        Self { middle: format!("{}.{}.", stream.as_str(), consumer.as_str()) }
+    }
+
+    /// Where the state of an entry is kept.
+    pub(crate) fn state(&self, key: Option<&OrderKey>, seq: u64) -> String {
+        format!("{KEPT}{}{}.{seq}.{STATE}", self.middle, token(key))
+    }
+
+    /// Where the frame of an entry is kept.
+    pub(crate) fn frame(&self, key: Option<&OrderKey>, seq: u64) -> String {
+        format!("{KEPT}{}{}.{seq}.{FRAME}", self.middle, token(key))
+    }
+
+    /// Where the turn of a key is kept.
+    pub(crate) fn turn(&self, key: &OrderKey) -> String {
+        format!("{KEPT}{}{}.{TURN}", self.middle, key_token(key))
+    }
+
+    /// The states of all entries.
+    pub(crate) fn states(&self) -> String {
+        format!("{KEPT}{}*.*.{STATE}", self.middle)
+    }
+
+    /// The states of all entries of one key.
+    pub(crate) fn states_of(&self, key: &OrderKey) -> String {
+        format!("{KEPT}{}{}.*.{STATE}", self.middle, key_token(key))
+    }
+
+    /// Everything of this consumer, for the day it is removed.
+    pub(crate) fn all(&self) -> String {
+        format!("{KEPT}{}>", self.middle)
+    }
+
+    /// The states as the server tells of them when they change.
+    pub(crate) fn heard_states(&self) -> String {
+        format!("{HEARD}{}*.*.{STATE}", self.middle)
+    }
+
+    /// What a kept or heard subject of this consumer is about.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is none.
+    pub(crate) fn part(&self, subject: &str) -> Result<BoardPart> {
+        let corrupt =
+            || Error::new(ErrorKind::Corrupt, "read board", "is no subject of it").at(subject);
+        let rest = subject.strip_prefix(KEPT).or_else(|| subject.strip_prefix(HEARD));
+        let rest = rest.and_then(|rest| rest.strip_prefix(self.middle.as_str()));
+        let mut levels = rest.ok_or_else(corrupt)?.split('.');
+        let part = match (levels.next(), levels.next(), levels.next(), levels.next()) {
+            (Some(_), Some(TURN), None, None) => Some(BoardPart::Turn),
+            (Some(_), Some(seq), Some(STATE), None) => seq.parse().ok().map(BoardPart::State),
+            (Some(_), Some(seq), Some(FRAME), None) => seq.parse().ok().map(BoardPart::Frame),
+            _ => None,
+        };
+        part.ok_or_else(corrupt)
+    }
+}
+
+fn token(key: Option<&OrderKey>) -> String {
+    key.map_or_else(|| NO_KEY.to_owned(), key_token)
+}
+
+/// Before the subjects that the board keeps.
+const KEPT: &str = "vakq.";
+/// Before the subjects under which the server tells of what was kept.
+const HEARD: &str = "vakqr.";
+/// Where no key stands.
+const NO_KEY: &str = "_";
+const STATE: &str = "state";
+const FRAME: &str = "frame";
+const TURN: &str = "turn";
+
+#[cfg(test)]
+mod tests;
