@@ -1,52 +1,199 @@
-//! The queue: plain messages by JetStream, everything out of the ordinary on a board.
+//! The queue: plain messages by the server's own consumers, everything out of the ordinary on a
+//! board.
+//!
+//! A consumer of the bus is a durable pull consumer of the server. As long as all goes well a task
+//! takes one pull and one acknowledgement. What the server's consumer has no idea of stands on a
+//! board that all engines share: what was handed back, what failed and rests, what lost its lease,
+//! and what has a priority, a time or a key.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
 use bus_core::{ConsumerSpec, ConsumerState, Deliveries, Error, ErrorKind, Lag, Result};
 use bus_envelope::Timestamp;
 use bus_subjects::{ConsumerName, StreamName};
 
+use self::{
+    board::BoardPlace,
+    clerk::Clerk,
+    consumer::Consumers,
+    desk::{Desk, End},
+    member::Member,
+    store::Board,
+};
 use crate::{api::Api, profile::Profile, streams::Streams};
 
-pub(crate) mod board;
+mod board;
+mod clerk;
+mod consumer;
+mod desk;
+mod lag;
+mod member;
+mod pattern;
+mod pull;
+mod settle;
+mod store;
 
 /// The consumers of this connection.
 pub(crate) struct Queues {
     api: Api,
     streams: Arc<Streams>,
     profile: Profile,
+    consumers: Consumers,
+    desks: Mutex<HashMap<(StreamName, ConsumerName), Weak<Desk>>>,
 }
 
 impl Queues {
     pub(crate) fn new(api: Api, streams: Arc<Streams>, profile: Profile) -> Self {
-        Self { api, streams, profile }
+        let consumers = Consumers::new(api.clone());
+        Self { api, streams, profile, consumers, desks: Mutex::default() }
     }
 
-    pub(crate) async fn consume(&self, _: ConsumerSpec) -> Result<Deliveries> {
-        let _ = (&self.api, &self.streams, self.profile);
-        Err(Error::new(ErrorKind::Unsupported, "consume", "being built"))
+    /// Joins a consumer, making it when it is not there.
+    ///
+    /// # Errors
+    /// As `Bus::consume`.
+    pub(crate) async fn consume(&self, spec: ConsumerSpec) -> Result<Deliveries> {
+        const OP: &str = "consume";
+        self.api.connection().check_open(OP)?;
+        if spec.lease.is_zero() {
+            let why = "a lease of nothing is over before it begins";
+            return Err(Error::new(ErrorKind::Invalid, OP, why).at(&spec.name));
+        }
+        let stream = self.streams.named(OP, &spec.stream).await?;
+        let made = self.consumers.join(&spec, &stream).await?;
+        if let Some(member) = self.join_desk(&spec, &made) {
+            return Ok(Deliveries::of_claims(member));
+        }
+        let desk = Arc::new(Desk::new((spec, stream, made), self.api.clone(), self.profile));
+        let clerk = Clerk::new(Arc::clone(&desk)).await?;
+        let (member, clerk) = {
+            let mut desks = self.desks();
+            desks.retain(|_, desk| desk.strong_count() > 0);
+            // Somebody may have been quicker; then the new clerk has nothing to do.
+            match desks.get(&desk.key()).and_then(Weak::upgrade).and_then(|there| there.join(&desk.made)) {
+                Some(member) => (member, None),
+                None => {
+                    desks.insert(desk.key(), Arc::downgrade(&desk));
+                    desk.state().members += 1;
+                    (Member::new(desk), Some(clerk))
+                }
+            }
+        };
+        if let Some(clerk) = clerk {
+            tokio::spawn(clerk.run());
+        }
+        Ok(Deliveries::of_claims(member))
     }
 
-    pub(crate) async fn consumers(&self, _: StreamName) -> Result<Vec<ConsumerState>> {
-        Err(Error::new(ErrorKind::Unsupported, "consumers", "being built"))
+    fn join_desk(&self, spec: &ConsumerSpec, made: &str) -> Option<Member> {
+        let key = (spec.stream.clone(), spec.name.clone());
+        self.desks().get(&key).and_then(Weak::upgrade)?.join(made)
     }
 
+    /// Every consumer of `stream`.
+    ///
+    /// # Errors
+    /// As `Bus::consumers`.
+    pub(crate) async fn consumers(&self, stream: StreamName) -> Result<Vec<ConsumerState>> {
+        let stream = self.streams.named("consumers", &stream).await?;
+        lag::consumers(&self.api, &self.consumers, &stream).await
+    }
+
+    /// How much work waits in `stream`.
+    ///
+    /// # Errors
+    /// As `Bus::lag`.
+    pub(crate) async fn lag(&self, stream: StreamName) -> Result<Lag> {
+        let (spec, info) = self.streams.info("lag", &stream).await?;
+        lag::of_stream(&self.api, &self.consumers, (&spec, &info)).await
+    }
+
+    /// Hands out nothing of a consumer before `until`.
+    ///
+    /// # Errors
+    /// As `Bus::pause`.
     pub(crate) async fn pause(
         &self,
-        _: StreamName,
-        _: ConsumerName,
-        _: Option<Timestamp>,
+        stream: StreamName,
+        name: ConsumerName,
+        until: Option<Timestamp>,
     ) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "pause", "being built"))
+        const OP: &str = "pause";
+        self.streams.named(OP, &stream).await?;
+        self.consumers.info(OP, &stream, &name).await?;
+        let until = until.filter(|&until| until > self.api.connection().now());
+        let board = self.board(&stream, &name);
+        if until.is_some() {
+            // The board first: who claims from it looks there.
+            board.write_pause(OP, until).await?;
+            self.note_pause(&stream, &name, until);
+            self.consumers.pause(OP, (&stream, &name), until).await
+        } else {
+            self.consumers.pause(OP, (&stream, &name), None).await?;
+            board.write_pause(OP, None).await?;
+            self.note_pause(&stream, &name, None);
+            Ok(())
+        }
     }
 
-    pub(crate) async fn remove_consumer(&self, _: StreamName, _: ConsumerName) -> Result<bool> {
-        Err(Error::new(ErrorKind::Unsupported, "remove", "being built"))
+    fn note_pause(&self, stream: &StreamName, name: &ConsumerName, until: Option<Timestamp>) {
+        let key = (stream.clone(), name.clone());
+        if let Some(desk) = self.desks().get(&key).and_then(Weak::upgrade) {
+            desk.state().paused_until = until;
+            desk.wake.notify_one();
+        }
     }
 
-    pub(crate) async fn lag(&self, _: StreamName) -> Result<Lag> {
-        Err(Error::new(ErrorKind::Unsupported, "lag", "being built"))
+    /// Removes a consumer with what the board holds of it, and says whether there was one.
+    ///
+    /// # Errors
+    /// As `Bus::remove_consumer`.
+    pub(crate) async fn remove_consumer(
+        &self,
+        stream: StreamName,
+        name: ConsumerName,
+    ) -> Result<bool> {
+        const OP: &str = "remove consumer";
+        self.streams.named(OP, &stream).await?;
+        let was_there = self.consumers.remove(OP, (&stream, &name)).await?;
+        self.board(&stream, &name).clear(OP).await?;
+        let desk = self.desks().remove(&(stream, name)).and_then(|desk| desk.upgrade());
+        if let Some(desk) = desk {
+            desk.end(End::Gone);
+        }
+        Ok(was_there)
     }
 
-    pub(crate) async fn close(&self) {}
+    /// Takes what an operator removed off every board.
+    ///
+    /// # Errors
+    /// `Denied`, `Closed`; `Timeout` and `Unavailable`, when the message is gone and its entries
+    /// are not: who claims one finds that out.
+    pub(crate) async fn discarded(&self, stream: &StreamName, seq: u64) -> Result<()> {
+        lag::clear_entries(&self.api, self.profile, stream, seq).await
+    }
+
+    /// Hands back what nobody took, and ends all members.
+    pub(crate) async fn close(&self) {
+        let desks: Vec<_> = self.desks().drain().filter_map(|(_, desk)| desk.upgrade()).collect();
+        for desk in &desks {
+            desk.end(End::Closed);
+        }
+        for desk in desks {
+            // The clerk's own calls are bounded in time.
+            let mut done = desk.done.subscribe();
+            let _done = done.wait_for(|&done| done).await;
+        }
+    }
+
+    fn board(&self, stream: &StreamName, name: &ConsumerName) -> Board {
+        Board::new(BoardPlace::new(stream, name), self.api.clone(), self.profile)
+    }
+
+    fn desks(&self) -> std::sync::MutexGuard<'_, HashMap<(StreamName, ConsumerName), Weak<Desk>>> {
+        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

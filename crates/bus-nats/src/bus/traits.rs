@@ -52,7 +52,11 @@ impl Bus for NatsBus {
     }
 
     fn discard(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<bool>> {
-        Box::pin(self.read.discard(stream, seq))
+        Box::pin(async move {
+            let was_there = self.read.discard(stream.clone(), seq).await?;
+            self.queues.discarded(&stream, seq.0).await?;
+            Ok(was_there)
+        })
     }
 
     fn consume(&self, consumer: ConsumerSpec) -> BoxFuture<'_, Result<Deliveries>> {

@@ -8,7 +8,6 @@
 
 pub(crate) use self::{
     entry::{Entry, Hold, Standing},
-    kept::{pack_kept, unpack_kept},
     place::{BoardPart, BoardPlace},
     rank::Rank,
     turn::{KeyTurn, Turn},
@@ -16,7 +15,6 @@ pub(crate) use self::{
 };
 
 mod entry;
-mod kept;
 mod place;
 mod rank;
 mod turn;

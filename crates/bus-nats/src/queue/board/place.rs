@@ -1,10 +1,10 @@
-//! The subjects of the board: one for the state and one for the frame of each entry, and one for
-//! the turn of each key.
+//! The subjects of the board: one for the state of each entry, one for the turn of each key, and
+//! one for the pause of each consumer.
 //!
 //! ```text
 //! vakq.<stream>.<consumer>.<key or _>.<position>.state   an entry's JSON
-//! vakq.<stream>.<consumer>.<key or _>.<position>.frame   written before the state
 //! vakq.<stream>.<consumer>.<key>.turn                    whose turn it is in a key
+//! vakq.<stream>.<consumer>._.pause                       until when nothing is handed out
 //! ```
 //!
 //! The key stands before the position, so that one read finds all entries of a key: a view may
@@ -27,10 +27,10 @@ pub(crate) struct BoardPlace {
 pub(crate) enum BoardPart {
     /// The state of the entry at this position.
     State(u64),
-    /// The frame of the entry at this position.
-    Frame(u64),
     /// The turn of a key.
     Turn,
+    /// The pause of the consumer.
+    Pause,
 }
 
 impl BoardPlace {
@@ -44,14 +44,14 @@ impl BoardPlace {
         format!("{KEPT}{}{}.{seq}.{STATE}", self.middle, token(key))
     }
 
-    /// Where the frame of an entry is kept.
-    pub(crate) fn frame(&self, key: Option<&OrderKey>, seq: u64) -> String {
-        format!("{KEPT}{}{}.{seq}.{FRAME}", self.middle, token(key))
-    }
-
     /// Where the turn of a key is kept.
     pub(crate) fn turn(&self, key: &OrderKey) -> String {
         format!("{KEPT}{}{}.{TURN}", self.middle, key_token(key))
+    }
+
+    /// Where the pause of the consumer is kept.
+    pub(crate) fn pause(&self) -> String {
+        format!("{KEPT}{}{NO_KEY}.{PAUSE}", self.middle)
     }
 
     /// The states of all entries.
@@ -69,9 +69,9 @@ impl BoardPlace {
         format!("{KEPT}{}>", self.middle)
     }
 
-    /// The states as the server tells of them when they change.
-    pub(crate) fn heard_states(&self) -> String {
-        format!("{HEARD}{}*.*.{STATE}", self.middle)
+    /// Everything of this consumer as the server tells of it when it changes.
+    pub(crate) fn heard(&self) -> String {
+        format!("{HEARD}{}>", self.middle)
     }
 
     /// What a kept or heard subject of this consumer is about.
@@ -87,7 +87,7 @@ impl BoardPlace {
         let part = match (levels.next(), levels.next(), levels.next(), levels.next()) {
             (Some(_), Some(TURN), None, None) => Some(BoardPart::Turn),
             (Some(_), Some(seq), Some(STATE), None) => seq.parse().ok().map(BoardPart::State),
-            (Some(_), Some(seq), Some(FRAME), None) => seq.parse().ok().map(BoardPart::Frame),
+            (Some(NO_KEY), Some(PAUSE), None, None) => Some(BoardPart::Pause),
             _ => None,
         };
         part.ok_or_else(corrupt)
@@ -105,7 +105,7 @@ const HEARD: &str = "vakqr.";
 /// Where no key stands.
 const NO_KEY: &str = "_";
 const STATE: &str = "state";
-const FRAME: &str = "frame";
+const PAUSE: &str = "pause";
 const TURN: &str = "turn";
 
 #[cfg(test)]

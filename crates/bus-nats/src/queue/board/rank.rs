@@ -23,6 +23,11 @@ impl Rank {
         Self::new(seq, Priority::NORMAL, stored)
     }
 
+    /// Whether it stands before whatever waits.
+    pub(crate) const fn is_in_front(&self) -> bool {
+        !self.waits
+    }
+
     /// Of an entry that is ready.
     pub(super) fn of(entry: &Entry, due: Due) -> Self {
         let rank = Self::new(entry.seq, entry.level, due.since);

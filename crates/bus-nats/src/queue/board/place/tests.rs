@@ -16,9 +16,11 @@ fn every_subject_of_the_board_says_what_it_is_about() {
     let key = OrderKey::parse("case/4711:*>.~").unwrap();
     for key in [None, Some(&key)] {
         assert_eq!(place.part(&place.state(key, 7)).unwrap(), BoardPart::State(7));
-        assert_eq!(place.part(&place.frame(key, u64::MAX)).unwrap(), BoardPart::Frame(u64::MAX));
+        let last = place.state(key, u64::MAX);
+        assert_eq!(place.part(&last).unwrap(), BoardPart::State(u64::MAX));
     }
     assert_eq!(place.part(&place.turn(&key)).unwrap(), BoardPart::Turn);
+    assert_eq!(place.part(&place.pause()).unwrap(), BoardPart::Pause);
     let heard = place.state(None, 7).replacen("vakq.", "vakqr.", 1);
     assert_eq!(place.part(&heard).unwrap(), BoardPart::State(7));
 }
@@ -50,10 +52,10 @@ fn the_states_of_a_key_are_found_by_one_filter_and_no_others_are() {
     };
     assert!(covers(place.states_of(&key), place.state(Some(&key), 1)));
     assert!(!covers(place.states_of(&key), place.state(Some(&other), 1)));
-    assert!(!covers(place.states_of(&key), place.frame(Some(&key), 1)));
     assert!(!covers(place.states_of(&key), place.turn(&key)));
     assert!(covers(place.states(), place.state(None, 1)));
     assert!(!covers(place.states(), place.turn(&key)));
+    assert!(!covers(place.states(), place.pause()));
     assert!(covers(place.all(), place.turn(&key)));
 }
 

@@ -1,0 +1,318 @@
+//! Serving those that wait: from the board and from the server's consumer, by rank.
+
+use async_nats::Message;
+use bus_core::{ErrorKind, Result};
+use bus_envelope::Timestamp;
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        board::{Standing, Turn},
+        consumer::nonce,
+        settle::board_lease,
+        store::get,
+    },
+    AFTER_FAULT, Clerk, End, Entry, Hold, LOOK_EVERY, OP, PLACED, Pick, Place, Pulled, Rank, Step,
+    Way, decode_stored, lease_from,
+};
+use crate::api::{GetRequest, RawStored};
+
+impl Clerk {
+    /// Claims for everybody who waits what is there, and asks for what is not.
+    pub(super) async fn serve(&mut self) -> Result<()> {
+        if self.must_look {
+            self.look().await?;
+        }
+        while let Some(pulled) = self.plain.at_hand() {
+            self.take_pulled(pulled).await?;
+        }
+        if self.desk.state().waiters.is_empty() {
+            return Ok(());
+        }
+        if self.must_fetch || self.next_look <= Instant::now() {
+            if self.next_look <= Instant::now() {
+                self.look().await?;
+            }
+            self.fetch_placed().await?;
+        }
+        let mut last_try = None;
+        while self.wanted() > 0 && !self.is_paused() {
+            let now = self.desk.now();
+            let Some(pick) = self.desk.state().view.first(now) else {
+                return self.pull().await;
+            };
+            if self.may_be_overtaken(&pick) {
+                let mut got = Vec::new();
+                let taken = self.plain.take(1, &mut got).await;
+                let came_none = got.is_empty();
+                for message in got {
+                    self.take_message(message).await?;
+                }
+                taken?;
+                if !came_none {
+                    continue;
+                }
+            }
+            if last_try == Some((pick.entry.seq, pick.revision)) {
+                // Somebody else is about to take it, or its turn is not clear: in a moment again.
+                self.pause_after_fault = Some(Instant::now() + AFTER_FAULT / 10);
+                return Ok(());
+            }
+            last_try = Some((pick.entry.seq, pick.revision));
+            self.claim(pick).await?;
+        }
+        Ok(())
+    }
+
+    fn wanted(&self) -> usize {
+        self.desk.state().wanted()
+    }
+
+    fn is_paused(&self) -> bool {
+        let now = self.desk.now();
+        let mut state = self.desk.state();
+        if state.paused_until.is_some_and(|until| until <= now) {
+            state.paused_until = None;
+        }
+        state.paused_until.is_some()
+    }
+
+    /// Reads the whole board.
+    async fn look(&mut self) -> Result<()> {
+        if self.is_another().await? {
+            self.desk.end(End::Gone);
+            return Ok(());
+        }
+        let before = self.desk.state().newest;
+        let (found, pause) =
+            tokio::join!(self.desk.board.entries(OP), self.desk.board.pause(OP));
+        let (found, pause) = (found?, pause?);
+        let mut state = self.desk.state();
+        let newest = found.iter().map(|&(revision, _)| revision).max().unwrap_or_default();
+        state.view.look(before, found);
+        state.newest = state.newest.max(newest);
+        state.paused_until = pause;
+        self.must_look = false;
+        self.next_look = Instant::now() + LOOK_EVERY;
+        Ok(())
+    }
+
+    /// Whether the consumer of this desk is no more.
+    async fn is_another(&self) -> Result<bool> {
+        match self.desk.consumers.joined(&self.desk.spec).await {
+            Ok(made) => Ok(made != self.desk.made),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Conflict) => {
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a plain message that was not seen yet may stand before this entry.
+    fn may_be_overtaken(&self, pick: &Pick) -> bool {
+        // A pull that waits says that there is none.
+        self.plain.open_count() == 0
+            && !pick.rank.is_in_front()
+            && self.seen_up_to.is_none_or(|seen| pick.rank > seen)
+    }
+
+    /// Asks the server's consumer for what is wanted.
+    async fn pull(&mut self) -> Result<()> {
+        self.plain.forget(Instant::now());
+        let (wanted, waiters, widest) = {
+            let state = self.desk.state();
+            (state.wanted(), state.waiters.len(), state.widest())
+        };
+        if widest > 1 && self.plain.open_count() == 0 {
+            let mut got = Vec::new();
+            let taken = self.plain.take(wanted, &mut got).await;
+            let came = !got.is_empty();
+            for message in got {
+                self.take_message(message).await?;
+            }
+            taken?;
+            if came {
+                return Ok(());
+            }
+        }
+        let missing = waiters.min(wanted).saturating_sub(self.plain.open_count());
+        if missing > 0 {
+            self.plain.wait_for(missing).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn take_pulled(&mut self, pulled: Pulled) -> Result<()> {
+        match pulled {
+            Pulled::Message(message) => self.take_message(message).await,
+            Pulled::Nothing => Ok(()),
+            Pulled::Gone => {
+                let error = bus_core::Error::new(ErrorKind::NotFound, OP, "no such consumer");
+                Err(error)
+            }
+        }
+    }
+
+    /// A message that the server's consumer delivered: to a member, or onto the board.
+    async fn take_message(&mut self, message: Message) -> Result<()> {
+        let start = Instant::now();
+        let Some(origin) = message.reply.as_ref().map(|reply| reply.as_str().to_owned()) else {
+            return Ok(());
+        };
+        let Some(place) = Place::read(&origin) else { return Ok(()) };
+        let Place { seq, stored, delivered } = place;
+        if self.desk.state().view.has(seq) {
+            self.desk.keep_from_server(&origin).await;
+            return Ok(());
+        }
+        let headers = message.headers.unwrap_or_default();
+        let frame = match decode_stored(&message.subject, &headers, message.payload) {
+            Ok(frame) => frame,
+            Err(error) => {
+                // It stays where it is: nothing that is stored goes without a word of somebody.
+                tracing::warn!(%error, seq, "a message that is no frame is left in its stream");
+                self.desk.keep_from_server(&origin).await;
+                return Ok(());
+            }
+        };
+        if message.subject.starts_with(PLACED) {
+            let entry = Entry::fresh((seq, stored), origin, frame.placement.as_deref());
+            return self.to_board(entry).await;
+        }
+        let entry = Entry::fresh((seq, stored), origin.clone(), None);
+        if delivered > 1 {
+            let now = self.desk.now();
+            return self.to_board(entry.delivered_again(delivered, now)).await;
+        }
+        let rank = Rank::plain(seq, stored);
+        self.seen_up_to = self.seen_up_to.max(Some(rank));
+        let is_taken = {
+            let now = self.desk.now();
+            let mut state = self.desk.state();
+            let is_first = state.view.first(now).is_none_or(|pick| rank < pick.rank);
+            is_first && state.wanted() > 0 && state.end.is_none()
+        };
+        if !is_taken {
+            return self.to_board(entry).await;
+        }
+        let deadline = lease_from(start, self.desk.spec.lease);
+        let step = tokio::sync::Mutex::new(Step { deadline, way: Way::Plain });
+        let hold = Hold { seq, stored, origin, step };
+        self.desk.hand_over((frame.into(), 1), hold, deadline);
+        Ok(())
+    }
+
+    /// Claims an entry of the board, unless somebody is quicker.
+    async fn claim(&mut self, pick: Pick) -> Result<()> {
+        let Pick { entry: before, revision, .. } = pick;
+        if before.key.is_some() && !self.take_turn(&before).await? {
+            return Ok(());
+        }
+        let (start, now) = (Instant::now(), self.desk.now());
+        let nonce = nonce(self.desk.api.connection());
+        let Some(entry) = before.claimed(nonce, board_lease(self.desk.spec.lease), now) else {
+            return Ok(());
+        };
+        let wanted = GetRequest { seq: Some(entry.seq), ..GetRequest::default() };
+        let (written, stored, pause) = tokio::join!(
+            self.desk.board.write_entry(OP, &entry, revision),
+            get(&self.desk.api, OP, self.desk.spec.stream.as_str(), &wanted),
+            self.desk.board.pause(OP),
+        );
+        let Some(revision) = written? else { return self.read_again(&before).await };
+        self.desk.state().put(revision, entry.clone());
+        let Some(stored) = stored?.into_iter().next() else {
+            return self.desk.clear_entry(OP, &entry, revision).await;
+        };
+        if pause?.is_some_and(|until| until > now) {
+            self.must_look = true;
+            return self.unclaim(&before, revision).await;
+        }
+        if let Some(key) = &entry.key
+            && self.desk.board.turn(OP, key).await?.1.is_none_or(|turn| turn.holder != entry.seq)
+        {
+            return self.unclaim(&before, revision).await;
+        }
+        let deadline = lease_from(start, self.desk.spec.lease);
+        self.hand_entry(stored, (entry, before), (revision, deadline))
+    }
+
+    fn hand_entry(
+        &self,
+        stored: RawStored,
+        (entry, before): (Entry, Entry),
+        (revision, deadline): (u64, Instant),
+    ) -> Result<()> {
+        let RawStored { subject, seq, time, headers, body } = stored;
+        let frame = decode_stored(&subject, &headers, body)?;
+        let (attempt, origin) = (entry.attempt, entry.origin.clone());
+        let way = Way::Board { entry, before, revision };
+        let step = tokio::sync::Mutex::new(Step { deadline, way });
+        let hold = Hold { seq, stored: time, origin, step };
+        self.desk.hand_over((frame.into(), attempt), hold, deadline);
+        Ok(())
+    }
+
+    /// Gives an entry back as it stood before it was claimed.
+    pub(super) async fn unclaim(&self, before: &Entry, revision: u64) -> Result<()> {
+        // One whose lease ran out under somebody else stands as that left it.
+        let before = match &before.standing {
+            Standing::Held(hold) => {
+                before.clone().delivered_again(before.attempt + 1, hold.until)
+            }
+            Standing::Waits { .. } => before.clone(),
+        };
+        let written = self.desk.board.write_entry(OP, &before, revision).await?;
+        if let Some(revision) = written {
+            self.desk.state().put(revision, before);
+        }
+        Ok(())
+    }
+
+    /// Somebody else changed an entry: learns how it stands.
+    async fn read_again(&self, entry: &Entry) -> Result<()> {
+        let of = self.desk.board.entry(OP, entry.key.as_ref(), entry.seq).await?;
+        match of {
+            (revision, Some(entry)) => self.desk.state().put(revision, entry),
+            (revision, None) => self.desk.state().remove(revision, entry.seq),
+        }
+        Ok(())
+    }
+
+    /// Takes the turn of an entry's key, when it is its own or free.
+    async fn take_turn(&self, entry: &Entry) -> Result<bool> {
+        let Some(key) = &entry.key else { return Ok(true) };
+        loop {
+            let (turn, entries) = tokio::join!(
+                self.desk.board.turn(OP, key),
+                self.desk.board.entries_of(OP, key),
+            );
+            let ((revision, turn), entries) = (turn?, entries?);
+            let mut all = Vec::with_capacity(entries.len());
+            {
+                let mut state = self.desk.state();
+                for (revision, entry) in entries {
+                    all.push((revision, entry.clone()));
+                    state.put(revision, entry);
+                }
+            }
+            let others: Vec<_> = all.iter().map(|(_, entry)| entry.clone()).collect();
+            let now: Timestamp = self.desk.now();
+            match Turn::decide(turn, &others, entry.seq, now) {
+                Turn::Own => return Ok(true),
+                Turn::Free => {
+                    let of = (key, entry.seq);
+                    return Ok(self.desk.board.take_turn(OP, of, revision).await?.is_some());
+                }
+                Turn::Behind(first) => {
+                    let ahead = all.iter().find(|(_, entry)| entry.seq == first);
+                    let Some((revision, ahead)) = ahead else { return Ok(false) };
+                    if self.desk.is_stored(OP, first).await? {
+                        return Ok(false);
+                    }
+                    self.desk.clear_entry(OP, ahead, *revision).await?;
+                }
+            }
+        }
+    }
+}

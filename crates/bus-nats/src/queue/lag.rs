@@ -1,0 +1,224 @@
+//! What waits and what is held: the server's counts, put right by what stands on the board.
+//!
+//! The server counts as handed out what is on the board. How many leases there are is therefore
+//! its count without that, and with what members hold by the board. A lease whose engine died
+//! counts as held until somebody asks for work.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bus_core::{ConsumerState, Lag, Result, Retention, StreamSpec};
+use bus_envelope::Timestamp;
+use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    board::{BoardPlace, Entry},
+    consumer::{ConsumerInfo, Consumers, placed_name, placed_patterns},
+    pull::Place,
+    store::{Board, get, read_entries},
+};
+use crate::{
+    api::{Api, GetRequest},
+    profile::Profile,
+    streams::StreamInfo,
+};
+
+/// What the board says of one consumer.
+#[derive(Debug, Clone, Copy, Default)]
+struct OnBoard {
+    /// Of those that the server's consumer of plain messages delivered.
+    plain: u64,
+    /// Of those that its consumer of placed ones delivered.
+    placed: u64,
+    held: u64,
+}
+
+/// Every consumer of the bus on `stream`, by name.
+pub(super) async fn consumers(
+    api: &Api,
+    consumers: &Consumers,
+    stream: &StreamSpec,
+) -> Result<Vec<ConsumerState>> {
+    const OP: &str = "consumers";
+    let (infos, boards) = read(api, consumers, OP, &stream.name).await?;
+    let unread = unread_placed(api, OP, &stream.name).await?;
+    let mut states = Vec::new();
+    for info in infos.values() {
+        let Some((spec, _)) = info.spec(&stream.name) else { continue };
+        let board = boards.get(spec.name.as_str()).copied().unwrap_or_default();
+        let placed = infos.get(&placed_name(&spec.name));
+        let now = info.asked_at().unwrap_or_else(|| api.connection().now());
+        let mut lag = counts(info, placed, board);
+        if placed.is_none() {
+            let patterns = placed_patterns(&spec, stream);
+            let patterns: Vec<_> = patterns.iter().filter_map(|it| Filter::parse(it).ok()).collect();
+            let is_own = |subject: &Subject| patterns.iter().any(|it| it.matches(subject));
+            lag.pending += unread.iter().filter(|(it, _)| is_own(it)).map(|(_, n)| n).sum::<u64>();
+        }
+        if lag.pending + lag.in_flight > 0 {
+            let mut patterns = placed_patterns(&spec, stream);
+            patterns.extend(info.patterns());
+            let from = match stream.retention {
+                Retention::WorkQueue => 1,
+                // What was acknowledged is still there.
+                Retention::Kept | Retention::AppendOnly => {
+                    let floors = [Some(info), placed].into_iter().flatten();
+                    floors.map(|info| info.ack_floor.stream_seq + 1).min().unwrap_or(1)
+                }
+            };
+            lag.oldest = oldest(api, OP, (&stream.name, patterns), (from, now)).await?;
+        }
+        let paused_until = info.paused_until().filter(|&until| until > now);
+        states.push(ConsumerState { spec, lag, paused_until });
+    }
+    states.sort_by(|one, other| one.spec.name.as_str().cmp(other.spec.name.as_str()));
+    Ok(states)
+}
+
+/// How much work waits in a stream.
+pub(super) async fn of_stream(
+    api: &Api,
+    consumers: &Consumers,
+    (spec, info): (&Arc<StreamSpec>, &StreamInfo),
+) -> Result<Lag> {
+    const OP: &str = "lag";
+    let (infos, boards) = read(api, consumers, OP, &spec.name).await?;
+    let (mut in_flight, mut to_read, mut is_read) = (0, 0, false);
+    for info in infos.values() {
+        let Some((consumer, _)) = info.spec(&spec.name) else { continue };
+        let board = boards.get(consumer.name.as_str()).copied().unwrap_or_default();
+        let lag = counts(info, infos.get(&placed_name(&consumer.name)), board);
+        in_flight += lag.in_flight;
+        to_read += lag.pending;
+        is_read = true;
+    }
+    let stored = info.state.messages;
+    let pending = match spec.retention {
+        Retention::WorkQueue => stored.saturating_sub(in_flight),
+        Retention::Kept | Retention::AppendOnly => if is_read { to_read } else { stored },
+    };
+    let now = info.asked_at().unwrap_or_else(|| api.connection().now());
+    let first = info.state.first_ts.as_deref();
+    let first = first.and_then(|text| Timestamp::parse_rfc3339(text).ok());
+    let oldest = first.filter(|_| stored > 0).map(|first| now.since(first));
+    Ok(Lag { pending, in_flight, oldest })
+}
+
+/// Clears the entries of the message at `seq` on the boards of all consumers of `stream`.
+pub(super) async fn clear_entries(
+    api: &Api,
+    profile: Profile,
+    stream: &StreamName,
+    seq: u64,
+) -> Result<()> {
+    const OP: &str = "discard";
+    let entries = read_entries(api, OP, format!("vakq.{stream}.*.*.{seq}.state")).await?;
+    for (revision, entry) in entries {
+        let Some(name) = of_consumer(&entry) else { continue };
+        let board = Board::new(BoardPlace::new(stream, &name), api.clone(), profile);
+        // One that changes at this moment is found by whoever claims it.
+        board.remove_entry(OP, (entry.key.as_ref(), seq), Some(revision)).await?;
+        if let Some(key) = &entry.key {
+            board.end_turn(OP, (key, seq)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Everything about the consumers of `stream`: the server's word by name, and the board's.
+async fn read(
+    api: &Api,
+    consumers: &Consumers,
+    op: &'static str,
+    stream: &StreamName,
+) -> Result<(HashMap<String, ConsumerInfo>, HashMap<String, OnBoard>)> {
+    let (infos, entries) = tokio::join!(
+        consumers.list(op, stream),
+        read_entries(api, op, format!("vakq.{stream}.*.*.*.state")),
+    );
+    let infos = infos?.into_iter().filter_map(|info| Some((info.name()?.to_owned(), info)));
+    let now = api.connection().now();
+    let mut boards: HashMap<String, OnBoard> = HashMap::new();
+    for (_, entry) in entries? {
+        let Some(delivered_by) = Place::consumer(&entry.origin) else { continue };
+        let (name, is_placed) = match delivered_by.strip_suffix("+p") {
+            Some(name) => (name, true),
+            None => (delivered_by, false),
+        };
+        let board = boards.entry(name.to_owned()).or_default();
+        board.placed += u64::from(is_placed);
+        board.plain += u64::from(!is_placed);
+        board.held += u64::from(entry.is_held(now));
+    }
+    Ok((infos.collect(), boards))
+}
+
+fn counts(info: &ConsumerInfo, placed: Option<&ConsumerInfo>, board: OnBoard) -> Lag {
+    let under_lease = info.num_ack_pending.saturating_sub(board.plain);
+    let in_flight = under_lease + board.held;
+    let (fetched, unfetched) =
+        placed.map_or((0, 0), |placed| (placed.num_ack_pending, placed.num_pending));
+    let waits_on_board = (board.plain + board.placed).saturating_sub(board.held);
+    // Fetched and not on the board yet.
+    let between = fetched.saturating_sub(board.placed);
+    let pending = info.num_pending + unfetched + between + waits_on_board;
+    Lag { pending, in_flight, oldest: None }
+}
+
+/// How many placed messages there are under each subject, for consumers that never fetched any.
+async fn unread_placed(
+    api: &Api,
+    op: &'static str,
+    stream: &StreamName,
+) -> Result<Vec<(Subject, u64)>> {
+    let mut found = Vec::new();
+    loop {
+        let body = json!({ "subjects_filter": "vakp.>", "offset": found.len() });
+        let asked = api.call(op, &format!("STREAM.INFO.{stream}"), &body).await;
+        let page: Subjects = asked.map_err(|failure| failure.into_error(op, stream))?;
+        let before = found.len();
+        let subjects = page.state.subjects.unwrap_or_default().into_iter();
+        found.extend(subjects.filter_map(|(text, n)| Some((Subject::parse(&text).ok()?, n))));
+        if found.len() == before || found.len() >= page.total {
+            return Ok(found);
+        }
+    }
+}
+
+/// A page of the subjects of a stream.
+#[derive(Deserialize)]
+struct Subjects {
+    #[serde(default)]
+    total: usize,
+    state: SubjectCounts,
+}
+
+#[derive(Deserialize)]
+struct SubjectCounts {
+    #[serde(default)]
+    subjects: Option<HashMap<String, u64>>,
+}
+
+/// The age of the oldest message under one of the patterns, from a position on.
+async fn oldest(
+    api: &Api,
+    op: &'static str,
+    (stream, patterns): (&StreamName, Vec<String>),
+    (from, now): (u64, Timestamp),
+) -> Result<Option<std::time::Duration>> {
+    let mut first = None;
+    for pattern in patterns {
+        let wanted =
+            GetRequest { seq: Some(from), next_by_subj: Some(pattern), ..GetRequest::default() };
+        let found = get(api, op, stream.as_str(), &wanted).await?.into_iter().next();
+        first = first.into_iter().chain(found.map(|raw| raw.time)).min();
+    }
+    Ok(first.map(|first| now.since(first)))
+}
+
+/// The consumer that an entry belongs to.
+fn of_consumer(entry: &Entry) -> Option<ConsumerName> {
+    let name = Place::consumer(&entry.origin)?;
+    ConsumerName::parse(name.strip_suffix("+p").unwrap_or(name)).ok()
+}

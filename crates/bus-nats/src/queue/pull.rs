@@ -1,0 +1,228 @@
+//! Pulls from one of the server's consumers: what was asked for, and what came.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_nats::{Message, StatusCode, Subscriber};
+use bus_core::{Error, ErrorKind, Result};
+use bus_envelope::Timestamp;
+use futures_util::{FutureExt, StreamExt};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::connection::Connection;
+
+/// The pulls of one engine from one consumer. All answers come on one subject.
+pub(super) struct Pulls {
+    connection: Arc<Connection>,
+    /// `$JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer>`.
+    asked_on: String,
+    inbox: String,
+    answers: Subscriber,
+    last_number: u64,
+    /// What is still to come of each pull, and when the server has given it up at the latest.
+    open: BTreeMap<u64, (usize, Instant)>,
+}
+
+/// What came.
+pub(super) enum Pulled {
+    /// A message.
+    Message(Message),
+    /// A pull is over, or goes on: nothing to do.
+    Nothing,
+    /// The consumer is not there.
+    Gone,
+}
+
+/// What the subject for the acknowledgement says about a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) seq: u64,
+    pub(super) delivered: u32,
+    pub(super) stored: Timestamp,
+}
+
+impl Pulls {
+    pub(super) async fn open(
+        connection: Arc<Connection>,
+        (stream, consumer): (&str, &str),
+    ) -> Result<Self> {
+        let inbox = connection.new_inbox();
+        let answers = connection.subscribe(NEXT, format!("{inbox}.*")).await?;
+        let asked_on = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
+        Ok(Self { connection, asked_on, inbox, answers, last_number: 0, open: BTreeMap::new() })
+    }
+
+    /// How many messages may still come.
+    pub(super) fn open_count(&self) -> usize {
+        self.open.values().map(|&(left, _)| left).sum()
+    }
+
+    /// When the first pull is over at the latest.
+    pub(super) fn first_end(&self) -> Option<Instant> {
+        self.open.values().map(|&(_, end)| end).min()
+    }
+
+    /// Forgets pulls that the server cannot answer any more.
+    pub(super) fn forget(&mut self, now: Instant) {
+        self.open.retain(|_, &mut (_, end)| end > now);
+    }
+
+    /// Forgets all pulls: they went with the connection, or with a pause.
+    pub(super) fn forget_all(&mut self) {
+        self.open.clear();
+    }
+
+    /// Asks for up to `count` messages, now or within a while.
+    pub(super) async fn wait_for(&mut self, count: usize) -> Result<()> {
+        let expires = i64::try_from(WAIT.as_nanos()).unwrap_or(i64::MAX);
+        let count = count.min(COUNT_MAX);
+        self.ask(&json!({ "batch": count, "expires": expires }), (count, WAIT)).await
+    }
+
+    /// What is there now, at most `count` messages.
+    ///
+    /// # Errors
+    /// `NotFound` when the consumer is not there; `Timeout`, `Unavailable`. What came before stays
+    /// in `got`.
+    pub(super) async fn take(&mut self, count: usize, got: &mut Vec<Message>) -> Result<()> {
+        let count = count.min(COUNT_MAX);
+        self.ask(&json!({ "batch": count, "no_wait": true }), (count, WAIT)).await?;
+        let number = self.last_number;
+        let connection = Arc::clone(&self.connection);
+        while self.open.contains_key(&number) {
+            let answer = connection.in_time(NEXT, self.answers.next()).await;
+            if answer.is_err() {
+                self.open.remove(&number);
+            }
+            let answer = answer?.ok_or_else(ended)?;
+            match self.sort(answer) {
+                Pulled::Message(message) => got.push(message),
+                Pulled::Nothing => {}
+                Pulled::Gone => {
+                    let why = "there is no such consumer";
+                    return Err(Error::new(ErrorKind::NotFound, NEXT, why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes next; `None` when the connection ended.
+    pub(super) async fn next(&mut self) -> Option<Pulled> {
+        let answer = self.answers.next().await?;
+        Some(self.sort(answer))
+    }
+
+    /// What came already.
+    pub(super) fn at_hand(&mut self) -> Option<Pulled> {
+        let answer = self.answers.next().now_or_never().flatten()?;
+        Some(self.sort(answer))
+    }
+
+    /// Ends all pulls at the server; what came until then is returned.
+    pub(super) async fn end(mut self) -> Vec<Message> {
+        let mut left = Vec::new();
+        if self.answers.drain().await.is_err() {
+            return left;
+        }
+        let connection = Arc::clone(&self.connection);
+        while let Ok(Some(answer)) = connection.in_time(NEXT, self.answers.next()).await {
+            if let Pulled::Message(message) = self.sort(answer) {
+                left.push(message);
+            }
+        }
+        left
+    }
+
+    async fn ask(
+        &mut self,
+        body: &serde_json::Value,
+        (count, wait): (usize, Duration),
+    ) -> Result<()> {
+        self.last_number += 1;
+        let reply = format!("{}.{}", self.inbox, self.last_number);
+        let body = body.to_string().into();
+        self.connection.publish(NEXT, self.asked_on.clone(), Some(reply), None, body).await?;
+        // A second longer than the server waits: its word may be under way.
+        let end = Instant::now() + wait + Duration::from_secs(1);
+        self.open.insert(self.last_number, (count, end));
+        Ok(())
+    }
+
+    fn sort(&mut self, answer: Message) -> Pulled {
+        let Some(status) = answer.status else {
+            // The server answers pulls in the order they came.
+            if let Some(mut oldest) = self.open.first_entry() {
+                oldest.get_mut().0 -= 1;
+                if oldest.get().0 == 0 {
+                    oldest.remove();
+                }
+            }
+            return Pulled::Message(answer);
+        };
+        if status == HEARTBEAT {
+            return Pulled::Nothing;
+        }
+        let number = answer.subject.rsplit('.').next().and_then(|text| text.parse().ok());
+        if let Some(number) = number {
+            self.open.remove(&number);
+        }
+        let text = answer.description.as_deref().unwrap_or_default();
+        let is_gone = status == StatusCode::NO_RESPONDERS || text.contains("Consumer Deleted");
+        if is_gone { Pulled::Gone } else { Pulled::Nothing }
+    }
+}
+
+impl Place {
+    /// Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<nth>.<time>.<pending>`, or the longer
+    /// form with a domain and an account before the stream.
+    pub(super) fn read(reply: &str) -> Option<Self> {
+        let levels: Vec<&str> = reply.split('.').collect();
+        let from = match levels.len() {
+            9 => 4,
+            11.. => 6,
+            _ => return None,
+        };
+        let number = |at: usize| levels.get(from + at)?.parse::<u64>().ok();
+        Some(Self {
+            delivered: u32::try_from(number(0)?).unwrap_or(u32::MAX),
+            seq: number(1)?,
+            stored: Timestamp::from_unix_ns(i128::from(number(3)?)),
+        })
+    }
+
+    /// The server's consumer that delivered.
+    pub(super) fn consumer(reply: &str) -> Option<&str> {
+        let count = reply.split('.').count();
+        reply.split('.').nth(if count == 9 { 3 } else { 5 })
+    }
+}
+
+fn ended() -> Error {
+    Error::new(ErrorKind::Unavailable, NEXT, "the connection ended")
+}
+
+const NEXT: &str = "next";
+/// How long the server keeps a pull that nothing comes for.
+const WAIT: Duration = Duration::from_secs(20);
+/// The most messages of one pull.
+const COUNT_MAX: usize = 1000;
+const HEARTBEAT: StatusCode = StatusCode::IDLE_HEARTBEAT;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_is_read_from_both_forms_of_its_reply() {
+        let place = Place { seq: 7, delivered: 2, stored: Timestamp::from_unix_ns(1_796) };
+        let short = "$JS.ACK.W.coder.2.7.9.1796.0";
+        let long = "$JS.ACK.hub.ACCHASH.W.coder.2.7.9.1796.0.token";
+        for (reply, consumer) in [(short, "coder"), (long, "coder")] {
+            assert_eq!(Place::read(reply), Some(place), "{reply}");
+            assert_eq!(Place::consumer(reply), Some(consumer), "{reply}");
+        }
+        assert_eq!(Place::read("$JS.ACK.W.coder.x.7.9.1796.0"), None);
+        assert_eq!(Place::read("_INBOX.1"), None);
+    }
+}

@@ -1,0 +1,278 @@
+//! Verdicts and extensions: confirmed by the server, or refused.
+
+use std::{sync::Arc, time::Duration};
+
+use async_nats::HeaderMap;
+use bus_core::{Answer, BoxFuture, Error, ErrorKind, Result, Settle, Verdict};
+use bus_subjects::StreamName;
+use bytes::Bytes;
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::{
+    board::Entry,
+    consumer::MARGIN,
+    desk::{Desk, Hold, Step, Way, lease_from},
+    store::get,
+};
+use crate::api::GetRequest;
+
+impl Settle for Desk {
+    fn stream(&self) -> &StreamName {
+        &self.spec.stream
+    }
+
+    fn settle(&self, token: u64, verdict: Verdict) -> Answer<'_, ()> {
+        // Taken at once: what comes later on the same delivery finds nothing.
+        let hold = self.take_hold(SETTLE, token);
+        Answer::later(async move { self.end_hold(hold?, verdict).await })
+    }
+
+    fn settle_all(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Vec<Result<()>>> {
+        let taken: Vec<_> = verdicts
+            .into_iter()
+            .map(|(token, verdict)| (self.take_hold(SETTLE, token), verdict))
+            .collect();
+        Box::pin(join_all(
+            taken.into_iter().map(async |(hold, verdict)| self.end_hold(hold?, verdict).await),
+        ))
+    }
+
+    fn extend(&self, token: u64) -> Answer<'_, ()> {
+        Answer::later(async move {
+            let hold = self.state().holds.get(&token).map(Arc::clone);
+            let Some(hold) = hold else {
+                return Err(self.take_hold(EXTEND, token).err().unwrap_or_else(|| {
+                    // It came back between the two looks, which nothing does.
+                    self.lease_lost(EXTEND)
+                }));
+            };
+            self.extend_hold(token, &hold).await
+        })
+    }
+}
+
+impl Desk {
+    async fn end_hold(&self, hold: Arc<Hold>, verdict: Verdict) -> Result<()> {
+        let mut step = hold.step.lock().await;
+        if step.deadline <= Instant::now() {
+            self.lapse(&hold, &step.way).await;
+            return Err(self.lease_lost(SETTLE));
+        }
+        match (&mut step.way, verdict) {
+            (Way::Plain, Verdict::Ack) => self.acknowledge(SETTLE, &hold.origin, ACK).await,
+            (Way::Plain, Verdict::Reject { reason }) => {
+                self.acknowledge(SETTLE, &hold.origin, &term(&reason)).await
+            }
+            (Way::Plain, Verdict::Retry { after }) => {
+                let fresh = Entry::fresh((hold.seq, hold.stored), hold.origin.clone(), None);
+                self.give_back(fresh.failed(after, self.now())).await
+            }
+            (Way::Plain, Verdict::Release { after }) => {
+                let fresh = Entry::fresh((hold.seq, hold.stored), hold.origin.clone(), None);
+                self.give_back(fresh.released(after, self.now())).await
+            }
+            (Way::Board { entry, revision, .. }, Verdict::Ack) => {
+                self.leave_board(entry, *revision, ACK).await
+            }
+            (Way::Board { entry, revision, .. }, Verdict::Reject { reason }) => {
+                self.leave_board(entry, *revision, &term(&reason)).await
+            }
+            (Way::Board { entry, revision, .. }, Verdict::Retry { after }) => {
+                let next = entry.clone().failed(after, self.now());
+                self.change_entry(SETTLE, next, *revision).await.map(drop)
+            }
+            (Way::Board { entry, revision, .. }, Verdict::Release { after }) => {
+                let next = entry.clone().released(after, self.now());
+                self.change_entry(SETTLE, next, *revision).await.map(drop)
+            }
+        }
+    }
+
+    async fn extend_hold(&self, token: u64, hold: &Hold) -> Result<()> {
+        let mut step = hold.step.lock().await;
+        if step.deadline <= Instant::now() {
+            return Err(self.lease_lost(EXTEND));
+        }
+        let Step { deadline, way } = &mut *step;
+        let start = Instant::now();
+        match way {
+            Way::Plain => self.acknowledge(EXTEND, &hold.origin, PROGRESS).await?,
+            Way::Board { entry, revision, .. } => {
+                let nonce = match &entry.standing {
+                    super::board::Standing::Held(hold) => hold.nonce.clone(),
+                    super::board::Standing::Waits { .. } => return Err(self.lease_lost(EXTEND)),
+                };
+                let lease = self.spec.lease + MARGIN;
+                let next = entry.extended(&nonce, lease, self.now());
+                let next = next.ok_or_else(|| self.lease_lost(EXTEND))?;
+                *revision = self.change_entry(EXTEND, next.clone(), *revision).await?;
+                *entry = next;
+            }
+        }
+        let until = lease_from(start, self.spec.lease);
+        let mut state = self.state();
+        state.deadlines.remove(&(*deadline, token));
+        if state.holds.contains_key(&token) {
+            state.deadlines.insert((until, token));
+        }
+        *deadline = until;
+        drop(state);
+        // The clerk may be asleep until the old one.
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Tells the server what became of a delivery; it answers when that is done.
+    pub(super) async fn acknowledge(
+        &self,
+        op: &'static str,
+        origin: &str,
+        word: &str,
+    ) -> Result<()> {
+        let body = Bytes::copy_from_slice(word.as_bytes());
+        let asked = self.api.connection().request(op, origin.to_owned(), None, body).await;
+        match asked {
+            Ok(_) => Ok(()),
+            // The consumer is gone, and the lease with it.
+            Err(error) if error.kind() == ErrorKind::NoRecipient => Err(self.lease_lost(op)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a message on the board that its member gives back.
+    async fn give_back(&self, entry: Entry) -> Result<()> {
+        let is_there = self.is_stored(SETTLE, entry.seq);
+        let (is_there, written) = tokio::join!(is_there, self.put_on_board(SETTLE, &entry));
+        let Some(revision) = written? else { return Err(self.lease_lost(SETTLE)) };
+        if is_there? {
+            self.keep_from_server(&entry.origin).await;
+            self.wake.notify_one();
+            return Ok(());
+        }
+        self.clear_entry(SETTLE, &entry, revision).await?;
+        Err(self.lease_lost(SETTLE))
+    }
+
+    /// Puts a message on the board that is not there yet; `None` when it is, and then it is known
+    /// how it stands.
+    pub(super) async fn put_on_board(
+        &self,
+        op: &'static str,
+        entry: &Entry,
+    ) -> Result<Option<u64>> {
+        let mut written = self.board.write_entry(op, entry, 0).await?;
+        if written.is_none() {
+            let (revision, there) = self.board.entry(op, entry.key.as_ref(), entry.seq).await?;
+            if let Some(there) = there {
+                self.state().put(revision, there);
+                return Ok(None);
+            }
+            // What stands there is what was left of an earlier time.
+            written = self.board.write_entry(op, entry, revision).await?;
+        }
+        if let Some(revision) = written {
+            self.state().put(revision, entry.clone());
+        }
+        Ok(written)
+    }
+
+    /// Takes an entry off the board whose message is no more.
+    pub(super) async fn clear_entry(
+        &self,
+        op: &'static str,
+        entry: &Entry,
+        revision: u64,
+    ) -> Result<()> {
+        let of = (entry.key.as_ref(), entry.seq);
+        if let Some(removed) = self.board.remove_entry(op, of, Some(revision)).await? {
+            self.state().remove(removed, entry.seq);
+        }
+        Ok(())
+    }
+
+    /// A message of the board leaves for good. The server's word comes first: an entry without a
+    /// message is found and cleared, a message without an entry would stay for ever.
+    async fn leave_board(&self, entry: &Entry, revision: u64, word: &str) -> Result<()> {
+        self.acknowledge(SETTLE, &entry.origin, word).await?;
+        let key = entry.key.as_ref();
+        let removed = self.board.remove_entry(SETTLE, (key, entry.seq), Some(revision)).await;
+        if let Ok(Some(removed)) = removed {
+            self.state().remove(removed, entry.seq);
+        }
+        if let Some(key) = key {
+            // Only tidiness: a turn whose message is gone keeps nobody out.
+            if let Err(error) = self.board.end_turn(SETTLE, (key, entry.seq)).await {
+                tracing::debug!(%error, "a turn is left behind");
+            }
+        }
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Writes the next state of an entry that this member holds.
+    async fn change_entry(&self, op: &'static str, next: Entry, expected: u64) -> Result<u64> {
+        let written = self.board.write_entry(op, &next, expected).await?;
+        let revision = written.ok_or_else(|| self.lease_lost(op))?;
+        self.state().put(revision, next);
+        self.wake.notify_one();
+        Ok(revision)
+    }
+
+    /// A lease is over: what came by the server's consumer waits on the board from now on.
+    pub(super) async fn lapse(&self, hold: &Hold, way: &Way) {
+        let Way::Plain = way else { return };
+        let fresh = Entry::fresh((hold.seq, hold.stored), hold.origin.clone(), None);
+        let entry = fresh.delivered_again(2, self.now());
+        let lapsed = async {
+            if !self.is_stored(LAPSE, hold.seq).await? {
+                return Ok(());
+            }
+            self.put_on_board(LAPSE, &entry).await?;
+            self.keep_from_server(&hold.origin).await;
+            Ok::<_, Error>(())
+        };
+        if let Err(error) = lapsed.await {
+            // The server gives it out again by itself, a little later.
+            tracing::debug!(%error, seq = hold.seq, "a lease is over, which the board is not told");
+        }
+        self.wake.notify_one();
+    }
+
+    /// The server does not give out again what stands on the board. When this is lost it does,
+    /// and what comes is recognised.
+    pub(super) async fn keep_from_server(&self, origin: &str) {
+        let word = Bytes::from_static(KEEP.as_bytes());
+        let connection = self.api.connection();
+        let sent = connection.publish("keep", origin.to_owned(), None, None::<HeaderMap>, word);
+        if let Err(error) = sent.await {
+            tracing::debug!(%error, "the server may give out again what is on the board");
+        }
+    }
+
+    /// Whether the message at `seq` is still in the stream.
+    pub(super) async fn is_stored(&self, op: &'static str, seq: u64) -> Result<bool> {
+        let wanted = GetRequest { seq: Some(seq), ..GetRequest::default() };
+        Ok(!get(&self.api, op, self.spec.stream.as_str(), &wanted).await?.is_empty())
+    }
+}
+
+/// The word that ends a delivery for good. The server shows the reason in one line.
+fn term(reason: &str) -> String {
+    const REASON_MAX: usize = 256;
+    let line = reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+    format!("+TERM {}", line.take(REASON_MAX).collect::<String>())
+}
+
+const SETTLE: &str = "settle";
+const EXTEND: &str = "extend";
+const LAPSE: &str = "lapse";
+const ACK: &str = "+ACK";
+const PROGRESS: &str = "+WPI";
+/// Ten years in nanoseconds: the board decides when it comes again.
+pub(super) const KEEP: &str = "-NAK {\"delay\": 315360000000000000}";
+
+/// How long a lease lasts for those that wait for its end.
+pub(super) fn board_lease(lease: Duration) -> Duration {
+    lease + MARGIN
+}
