@@ -36,6 +36,11 @@ mod pull;
 mod settle;
 mod store;
 
+#[expect(clippy::disallowed_methods, reason = "an engine starts the tasks of its consumers")]
+fn start(clerk: Clerk) {
+    tokio::spawn(clerk.run());
+}
+
 /// The consumers of this connection.
 pub(crate) struct Queues {
     api: Api,
@@ -73,7 +78,11 @@ impl Queues {
             let mut desks = self.desks();
             desks.retain(|_, desk| desk.strong_count() > 0);
             // Somebody may have been quicker; then the new clerk has nothing to do.
-            match desks.get(&desk.key()).and_then(Weak::upgrade).and_then(|there| there.join(&desk.made)) {
+            match desks
+                .get(&desk.key())
+                .and_then(Weak::upgrade)
+                .and_then(|there| there.join(&desk.made))
+            {
                 Some(member) => (member, None),
                 None => {
                     desks.insert(desk.key(), Arc::downgrade(&desk));
@@ -83,7 +92,7 @@ impl Queues {
             }
         };
         if let Some(clerk) = clerk {
-            tokio::spawn(clerk.run());
+            start(clerk);
         }
         Ok(Deliveries::of_claims(member))
     }
@@ -123,9 +132,13 @@ impl Queues {
     ) -> Result<()> {
         const OP: &str = "pause";
         self.streams.named(OP, &stream).await?;
-        self.consumers.info(OP, &stream, &name).await?;
+        let info = self.consumers.info(OP, &stream, &name).await?;
+        let Some((_, made)) = info.spec(&stream) else {
+            return Err(Error::new(ErrorKind::NotFound, OP, "there is no such consumer").at(&name));
+        };
         let until = until.filter(|&until| until > self.api.connection().now());
-        let board = self.board(&stream, &name);
+        let place = BoardPlace::new(&stream, &name, &made);
+        let board = Board::new(place, self.api.clone(), self.profile);
         if until.is_some() {
             // The board first: who claims from it looks there.
             board.write_pause(OP, until).await?;
@@ -159,7 +172,7 @@ impl Queues {
         const OP: &str = "remove consumer";
         self.streams.named(OP, &stream).await?;
         let was_there = self.consumers.remove(OP, (&stream, &name)).await?;
-        self.board(&stream, &name).clear(OP).await?;
+        store::clear(&self.api, OP, (&stream, &name)).await?;
         let desk = self.desks().remove(&(stream, name)).and_then(|desk| desk.upgrade());
         if let Some(desk) = desk {
             desk.end(End::Gone);
@@ -187,10 +200,6 @@ impl Queues {
             let mut done = desk.done.subscribe();
             let _done = done.wait_for(|&done| done).await;
         }
-    }
-
-    fn board(&self, stream: &StreamName, name: &ConsumerName) -> Board {
-        Board::new(BoardPlace::new(stream, name), self.api.clone(), self.profile)
     }
 
     fn desks(&self) -> std::sync::MutexGuard<'_, HashMap<(StreamName, ConsumerName), Weak<Desk>>> {

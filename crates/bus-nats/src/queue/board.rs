@@ -7,11 +7,11 @@
 //! what one engine knows of the board: a hint for which entry to try, never a promise.
 
 pub(crate) use self::{
-    entry::{Entry, Hold, Standing},
+    entry::{Entry, Standing},
     place::{BoardPart, BoardPlace},
     rank::Rank,
     turn::{KeyTurn, Turn},
-    view::{Pick, Tally, View},
+    view::{Pick, View},
 };
 
 mod entry;

@@ -15,7 +15,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     board::{BoardPart, Entry, Pick, Rank},
     consumer::{placed_name, placed_patterns},
-    desk::{Desk, End, Hold, Step, Way, lease_from},
+    desk::{Claim, Desk, End, Hold, Step, Way, lease_from},
     pull::{Place, Pulled, Pulls},
     store::{read_pause, read_state},
 };
@@ -42,11 +42,13 @@ pub(super) struct Clerk {
     /// Placed messages may be there that are not on the board.
     must_fetch: bool,
     next_look: Instant,
+    next_fetch: Instant,
+    /// The newest placed message that this engine fetched.
+    fetched_up_to: u64,
     /// Every plain message up to here was seen.
     seen_up_to: Option<Rank>,
     /// Nothing is tried before, after something went wrong.
     pause_after_fault: Option<Instant>,
-    is_leaving: bool,
 }
 
 impl Clerk {
@@ -76,23 +78,23 @@ impl Clerk {
             must_look: true,
             must_fetch: true,
             next_look: Instant::now() + LOOK_EVERY,
+            next_fetch: Instant::now() + FETCH_EVERY,
+            fetched_up_to: 0,
             seen_up_to: None,
             pause_after_fault: None,
-            is_leaving: false,
             desk,
         })
     }
 
     /// Works until the desk is not needed any more.
     pub(super) async fn run(mut self) {
-        while !self.is_leaving {
+        loop {
             self.take_news();
             self.note_lapsed().await;
             self.put_back().await;
-            if self.desk.state().end.is_none() && self.may_try() {
-                if let Err(error) = self.serve().await {
-                    self.failed(&error).await;
-                }
+            let may_serve = self.desk.state().end.is_none() && self.may_try();
+            if may_serve && let Err(error) = self.serve().await {
+                self.failed(&error).await;
             }
             self.desk.state().wake_for_hand();
             if self.is_done() {
@@ -182,11 +184,11 @@ impl Clerk {
                         self.failed(&error).await;
                     }
                 }
-                None => self.is_leaving = true,
+                None => self.desk.end(End::Closed),
             },
             told = self.hints.next() => match told {
                 Some(told) => self.hear(&told),
-                None => self.is_leaving = true,
+                None => self.desk.end(End::Closed),
             },
             Some(_) = self.bell.next() => self.must_fetch = true,
             Some(_) = self.removals.next() => self.desk.end(End::Gone),
@@ -213,6 +215,7 @@ impl Clerk {
             sooner(state.paused_until.map(at));
             sooner(self.plain.first_end());
             sooner(Some(self.next_look));
+            sooner(self.placed.as_ref().map(|_| self.next_fetch));
         }
         sooner(self.pause_after_fault.filter(|&until| until > now));
         next
@@ -221,12 +224,13 @@ impl Clerk {
     /// Leases that are over: their messages wait on the board from now on.
     async fn note_lapsed(&self) {
         let lapsed = self.desk.state().lapsed(Instant::now());
-        for hold in lapsed {
-            // A verdict under way has it locked, and judges the time by itself.
+        let lapsing = lapsed.iter().map(async |hold| {
+            // An extension under way has it locked, and judges the time by itself.
             if let Ok(step) = hold.step.try_lock() {
-                self.desk.lapse(&hold, &step.way).await;
+                self.desk.lapse(hold, &step.way).await;
             }
-        }
+        });
+        join_all(lapsing).await;
     }
 
     /// What was claimed for members that wait no more goes back, uncounted.
@@ -237,7 +241,7 @@ impl Clerk {
                 return;
             }
             let hand: Vec<_> = state.hand.drain(..).collect();
-            hand.into_iter().filter_map(|claimed| state.holds.remove(&claimed.token)).collect()
+            hand.into_iter().filter_map(|claimed| state.take(claimed.token)).collect()
         };
         join_all(back.iter().map(|hold| self.put_one_back(hold))).await;
     }
@@ -249,7 +253,7 @@ impl Clerk {
                 let origin = hold.origin.clone();
                 self.to_board(Entry::fresh((hold.seq, hold.stored), origin, None)).await
             }
-            Way::Board { before, revision, .. } => self.unclaim(before, *revision).await,
+            Way::Board(claim) => self.unclaim(&claim.before, claim.revision).await,
         };
         if let Err(error) = back {
             tracing::debug!(%error, seq = hold.seq, "a message comes back when its lease is over");
@@ -318,7 +322,9 @@ const OP: &str = "consume";
 const SEQUENCE: &str = "Nats-Sequence";
 const SUBJECT: &str = "Nats-Subject";
 /// What was told may have been lost.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_secs(300);
+/// An engine may have died between fetching placed messages and putting them on the board.
+const FETCH_EVERY: Duration = Duration::from_secs(30);
 const AFTER_FAULT: Duration = Duration::from_millis(200);
 /// What is due by a clock that is read in nanoseconds and waited for in milliseconds.
 const A_TICK: Duration = Duration::from_millis(1);

@@ -19,6 +19,7 @@ use crate::{
 #[derive(Debug, Deserialize)]
 pub(super) struct ConsumerInfo {
     pub(super) config: Map<String, Value>,
+    pub(super) delivered: Position,
     pub(super) ack_floor: Position,
     pub(super) num_ack_pending: u64,
     pub(super) num_pending: u64,
@@ -107,10 +108,8 @@ impl Consumers {
         if there == *spec {
             return Ok(made);
         }
-        let why = format!(
-            "it exists with the filter {} and a lease of {:?}",
-            there.filter, there.lease
-        );
+        let why =
+            format!("it exists with the filter {} and a lease of {:?}", there.filter, there.lease);
         Err(Error::new(ErrorKind::Conflict, CONSUME, why).at(&spec.name))
     }
 
@@ -148,6 +147,24 @@ impl Consumers {
         op: &'static str,
         stream: &StreamName,
         name: &ConsumerName,
+    ) -> Result<ConsumerInfo> {
+        self.info_of(op, stream, name.as_str()).await
+    }
+
+    /// What the server says about the consumer of placed messages.
+    pub(super) async fn info_placed(
+        &self,
+        op: &'static str,
+        spec: &ConsumerSpec,
+    ) -> Result<ConsumerInfo> {
+        self.info_of(op, &spec.stream, &placed_name(&spec.name)).await
+    }
+
+    async fn info_of(
+        &self,
+        op: &'static str,
+        stream: &StreamName,
+        name: &str,
     ) -> Result<ConsumerInfo> {
         let asked = self.api.ask(op, &format!("CONSUMER.INFO.{stream}.{name}")).await;
         let info: ConsumerInfo = asked.map_err(|failure| failure.into_error(op, name))?;
@@ -269,7 +286,7 @@ pub(super) fn placed_patterns(spec: &ConsumerSpec, stream: &StreamSpec) -> Vec<S
 
 /// The server's consumer of placed messages. No consumer of the bus has a `+` in its name.
 pub(super) fn placed_name(name: &ConsumerName) -> String {
-    format!("{name}+p")
+    format!("{name}{PLACED_MARK}")
 }
 
 /// A text that nobody else makes.
@@ -300,6 +317,8 @@ fn config(name: &str, patterns: &[String], ack_wait: Duration) -> Map<String, Va
 }
 
 const CONSUME: &str = "consume";
+/// Behind the name of a consumer of placed messages.
+pub(super) const PLACED_MARK: &str = "+p";
 /// The note that holds the specification.
 const SPEC: &str = "vak.spec";
 /// How much later than its member the server takes a lease for lost: what is settled at the last

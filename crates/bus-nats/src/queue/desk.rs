@@ -1,7 +1,7 @@
 //! One consumer as one engine sees it: who waits, what was claimed for them, what they hold.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
     time::Duration,
@@ -34,6 +34,7 @@ pub(super) struct Desk {
     pub(super) api: Api,
     pub(super) consumers: Consumers,
     pub(super) board: Board,
+    profile: Profile,
     /// Wakes the clerk: somebody waits, or something changed.
     pub(super) wake: Notify,
     /// True once the clerk has put everything in order and went.
@@ -51,6 +52,8 @@ pub(super) struct State {
     /// What was claimed for those that wait.
     pub(super) hand: VecDeque<Claimed>,
     pub(super) holds: HashMap<u64, Arc<Hold>>,
+    /// The positions of what they hold.
+    pub(super) held: HashSet<u64>,
     /// When each lease ends by this process' own clock.
     pub(super) deadlines: BTreeSet<(Instant, u64)>,
     pub(super) view: View,
@@ -111,13 +114,16 @@ pub(super) enum Way {
     /// By the server's consumer.
     Plain,
     /// By compare-and-set of its state on the board.
-    Board {
-        /// The state as it was written.
-        entry: Entry,
-        /// The state before the claim, for when nobody takes it.
-        before: Entry,
-        revision: u64,
-    },
+    Board(Box<Claim>),
+}
+
+/// A claim on the board.
+pub(super) struct Claim {
+    /// The state as it was written.
+    pub(super) entry: Entry,
+    /// The state before the claim, for when nobody takes it.
+    pub(super) before: Entry,
+    pub(super) revision: u64,
 }
 
 impl Desk {
@@ -126,7 +132,7 @@ impl Desk {
         api: Api,
         profile: Profile,
     ) -> Self {
-        let place = BoardPlace::new(&spec.stream, &spec.name);
+        let place = BoardPlace::new(&spec.stream, &spec.name, &made);
         Self {
             consumers: Consumers::new(api.clone()),
             board: Board::new(place, api.clone(), profile),
@@ -134,6 +140,7 @@ impl Desk {
             stream,
             made,
             api,
+            profile,
             wake: Notify::new(),
             done: watch::Sender::new(false),
             state: Mutex::default(),
@@ -165,6 +172,15 @@ impl Desk {
         self.api.connection().now()
     }
 
+    /// How long the server keeps a pull that nothing comes for.
+    pub(super) const fn pull_wait(&self) -> Duration {
+        match self.profile {
+            // Who leads a stream of several copies may go without a word, and the pull with it.
+            Profile::Replicated => Duration::from_secs(15),
+            Profile::Development | Profile::Synced => Duration::from_secs(60),
+        }
+    }
+
     /// Nothing more comes: wakes everybody who waits.
     pub(super) fn end(&self, end: End) {
         let mut state = self.state();
@@ -186,6 +202,7 @@ impl Desk {
         let mut state = self.state();
         let token = state.number();
         let (seq, stored) = (hold.seq, hold.stored);
+        state.held.insert(seq);
         state.holds.insert(token, Arc::new(hold));
         state.deadlines.insert((deadline, token));
         state.hand.push_back(Claimed { frame, seq, stored, attempt, token });
@@ -210,7 +227,7 @@ impl Desk {
         match (state.end, hold) {
             (Some(End::Closed), _) => Err(Error::new(ErrorKind::Closed, op, "the bus is closed")),
             (None, Some(hold)) => {
-                state.holds.remove(&token);
+                state.take(token);
                 Ok(hold)
             }
             _ => Err(self.lease_lost(op)),
@@ -227,6 +244,13 @@ impl State {
     pub(super) fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
+    }
+
+    /// Takes a lease out.
+    pub(super) fn take(&mut self, token: u64) -> Option<Arc<Hold>> {
+        let hold = self.holds.remove(&token)?;
+        self.held.remove(&hold.seq);
+        Some(hold)
     }
 
     /// How many messages are wanted that are not in hand.
@@ -273,7 +297,7 @@ impl State {
                 break;
             }
             self.deadlines.pop_first();
-            lapsed.extend(self.holds.remove(&token));
+            lapsed.extend(self.take(token));
         }
         lapsed
     }

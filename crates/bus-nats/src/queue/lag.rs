@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    board::{BoardPlace, Entry},
-    consumer::{ConsumerInfo, Consumers, placed_name, placed_patterns},
+    board::BoardPlace,
+    consumer::{ConsumerInfo, Consumers, PLACED_MARK, placed_name, placed_patterns},
     pull::Place,
     store::{Board, get, read_entries},
 };
@@ -52,7 +52,8 @@ pub(super) async fn consumers(
         let mut lag = counts(info, placed, board);
         if placed.is_none() {
             let patterns = placed_patterns(&spec, stream);
-            let patterns: Vec<_> = patterns.iter().filter_map(|it| Filter::parse(it).ok()).collect();
+            let patterns: Vec<_> =
+                patterns.iter().filter_map(|it| Filter::parse(it).ok()).collect();
             let is_own = |subject: &Subject| patterns.iter().any(|it| it.matches(subject));
             lag.pending += unread.iter().filter(|(it, _)| is_own(it)).map(|(_, n)| n).sum::<u64>();
         }
@@ -96,7 +97,13 @@ pub(super) async fn of_stream(
     let stored = info.state.messages;
     let pending = match spec.retention {
         Retention::WorkQueue => stored.saturating_sub(in_flight),
-        Retention::Kept | Retention::AppendOnly => if is_read { to_read } else { stored },
+        Retention::Kept | Retention::AppendOnly => {
+            if is_read {
+                to_read
+            } else {
+                stored
+            }
+        }
     };
     let now = info.asked_at().unwrap_or_else(|| api.connection().now());
     let first = info.state.first_ts.as_deref();
@@ -113,10 +120,11 @@ pub(super) async fn clear_entries(
     seq: u64,
 ) -> Result<()> {
     const OP: &str = "discard";
-    let entries = read_entries(api, OP, format!("vakq.{stream}.*.*.{seq}.state")).await?;
-    for (revision, entry) in entries {
-        let Some(name) = of_consumer(&entry) else { continue };
-        let board = Board::new(BoardPlace::new(stream, &name), api.clone(), profile);
+    let entries = read_entries(api, OP, BoardPlace::all_states(stream, Some(seq))).await?;
+    for (subject, revision, entry) in entries {
+        let Some((name, made)) = BoardPlace::owner(&subject) else { continue };
+        let Ok(name) = ConsumerName::parse(name) else { continue };
+        let board = Board::new(BoardPlace::new(stream, &name, made), api.clone(), profile);
         // One that changes at this moment is found by whoever claims it.
         board.remove_entry(OP, (entry.key.as_ref(), seq), Some(revision)).await?;
         if let Some(key) = &entry.key {
@@ -135,23 +143,26 @@ async fn read(
 ) -> Result<(HashMap<String, ConsumerInfo>, HashMap<String, OnBoard>)> {
     let (infos, entries) = tokio::join!(
         consumers.list(op, stream),
-        read_entries(api, op, format!("vakq.{stream}.*.*.*.state")),
+        read_entries(api, op, BoardPlace::all_states(stream, None)),
     );
     let infos = infos?.into_iter().filter_map(|info| Some((info.name()?.to_owned(), info)));
+    let infos: HashMap<_, _> = infos.collect();
     let now = api.connection().now();
     let mut boards: HashMap<String, OnBoard> = HashMap::new();
-    for (_, entry) in entries? {
-        let Some(delivered_by) = Place::consumer(&entry.origin) else { continue };
-        let (name, is_placed) = match delivered_by.strip_suffix("+p") {
-            Some(name) => (name, true),
-            None => (delivered_by, false),
-        };
+    for (subject, _, entry) in entries? {
+        let Some((name, made)) = BoardPlace::owner(&subject) else { continue };
+        let is_current = infos.get(name).and_then(|info| info.spec(stream));
+        if is_current.is_none_or(|(_, current)| current != made) {
+            continue;
+        }
+        let delivered_by = Place::consumer(&entry.origin);
+        let is_placed = delivered_by.is_some_and(|consumer| consumer.ends_with(PLACED_MARK));
         let board = boards.entry(name.to_owned()).or_default();
         board.placed += u64::from(is_placed);
         board.plain += u64::from(!is_placed);
         board.held += u64::from(entry.is_held(now));
     }
-    Ok((infos.collect(), boards))
+    Ok((infos, boards))
 }
 
 fn counts(info: &ConsumerInfo, placed: Option<&ConsumerInfo>, board: OnBoard) -> Lag {
@@ -215,10 +226,4 @@ async fn oldest(
         first = first.into_iter().chain(found.map(|raw| raw.time)).min();
     }
     Ok(first.map(|first| now.since(first)))
-}
-
-/// The consumer that an entry belongs to.
-fn of_consumer(entry: &Entry) -> Option<ConsumerName> {
-    let name = Place::consumer(&entry.origin)?;
-    ConsumerName::parse(name.strip_suffix("+p").unwrap_or(name)).ok()
 }

@@ -44,7 +44,12 @@ impl Member {
                 state.waiters.remove(&place);
             }
             state.wake_for_hand();
+            let is_left_over = !state.hand.is_empty() && state.waiters.is_empty();
             drop(state);
+            if is_left_over {
+                // Nobody is there for it: it goes back.
+                self.desk.wake.notify_one();
+            }
             let taken = taken.into_iter().map(|claimed| self.desk.delivery(claimed));
             return Poll::Ready(Some(Ok(taken.collect())));
         }

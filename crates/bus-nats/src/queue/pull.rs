@@ -72,11 +72,11 @@ impl Pulls {
         self.open.clear();
     }
 
-    /// Asks for up to `count` messages, now or within a while.
-    pub(super) async fn wait_for(&mut self, count: usize) -> Result<()> {
-        let expires = i64::try_from(WAIT.as_nanos()).unwrap_or(i64::MAX);
+    /// Asks for up to `count` messages, now or within `wait`.
+    pub(super) async fn wait_for(&mut self, count: usize, wait: Duration) -> Result<()> {
+        let expires = i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
         let count = count.min(COUNT_MAX);
-        self.ask(&json!({ "batch": count, "expires": expires }), (count, WAIT)).await
+        self.ask(&json!({ "batch": count, "expires": expires }), (count, wait)).await
     }
 
     /// What is there now, at most `count` messages.
@@ -86,7 +86,8 @@ impl Pulls {
     /// in `got`.
     pub(super) async fn take(&mut self, count: usize, got: &mut Vec<Message>) -> Result<()> {
         let count = count.min(COUNT_MAX);
-        self.ask(&json!({ "batch": count, "no_wait": true }), (count, WAIT)).await?;
+        let body = json!({ "batch": count, "no_wait": true });
+        self.ask(&body, (count, AT_ONCE)).await?;
         let number = self.last_number;
         let connection = Arc::clone(&self.connection);
         while self.open.contains_key(&number) {
@@ -203,8 +204,8 @@ fn ended() -> Error {
 }
 
 const NEXT: &str = "next";
-/// How long the server keeps a pull that nothing comes for.
-const WAIT: Duration = Duration::from_secs(20);
+/// How long what is there now may take.
+const AT_ONCE: Duration = Duration::from_secs(20);
 /// The most messages of one pull.
 const COUNT_MAX: usize = 1000;
 const HEARTBEAT: StatusCode = StatusCode::IDLE_HEARTBEAT;

@@ -72,19 +72,19 @@ impl Desk {
                 let fresh = Entry::fresh((hold.seq, hold.stored), hold.origin.clone(), None);
                 self.give_back(fresh.released(after, self.now())).await
             }
-            (Way::Board { entry, revision, .. }, Verdict::Ack) => {
-                self.leave_board(entry, *revision, ACK).await
+            (Way::Board(claim), Verdict::Ack) => {
+                self.leave_board(&claim.entry, claim.revision, ACK).await
             }
-            (Way::Board { entry, revision, .. }, Verdict::Reject { reason }) => {
-                self.leave_board(entry, *revision, &term(&reason)).await
+            (Way::Board(claim), Verdict::Reject { reason }) => {
+                self.leave_board(&claim.entry, claim.revision, &term(&reason)).await
             }
-            (Way::Board { entry, revision, .. }, Verdict::Retry { after }) => {
-                let next = entry.clone().failed(after, self.now());
-                self.change_entry(SETTLE, next, *revision).await.map(drop)
+            (Way::Board(claim), Verdict::Retry { after }) => {
+                let next = claim.entry.clone().failed(after, self.now());
+                self.change_entry(SETTLE, next, claim.revision).await.map(drop)
             }
-            (Way::Board { entry, revision, .. }, Verdict::Release { after }) => {
-                let next = entry.clone().released(after, self.now());
-                self.change_entry(SETTLE, next, *revision).await.map(drop)
+            (Way::Board(claim), Verdict::Release { after }) => {
+                let next = claim.entry.clone().released(after, self.now());
+                self.change_entry(SETTLE, next, claim.revision).await.map(drop)
             }
         }
     }
@@ -98,16 +98,11 @@ impl Desk {
         let start = Instant::now();
         match way {
             Way::Plain => self.acknowledge(EXTEND, &hold.origin, PROGRESS).await?,
-            Way::Board { entry, revision, .. } => {
-                let nonce = match &entry.standing {
-                    super::board::Standing::Held(hold) => hold.nonce.clone(),
-                    super::board::Standing::Waits { .. } => return Err(self.lease_lost(EXTEND)),
-                };
-                let lease = self.spec.lease + MARGIN;
-                let next = entry.extended(&nonce, lease, self.now());
+            Way::Board(claim) => {
+                let next = claim.entry.extended(board_lease(self.spec.lease), self.now());
                 let next = next.ok_or_else(|| self.lease_lost(EXTEND))?;
-                *revision = self.change_entry(EXTEND, next.clone(), *revision).await?;
-                *entry = next;
+                claim.revision = self.change_entry(EXTEND, next.clone(), claim.revision).await?;
+                claim.entry = next;
             }
         }
         let until = lease_from(start, self.spec.lease);

@@ -3,6 +3,7 @@
 use async_nats::HeaderMap;
 use bus_core::{Error, ErrorKind, OrderKey, Result};
 use bus_envelope::Timestamp;
+use bus_subjects::{ConsumerName, StreamName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ impl Board {
 
     /// Every entry of the consumer, with its revision.
     pub(super) async fn entries(&self, op: &'static str) -> Result<Vec<(u64, Entry)>> {
-        read_entries(&self.api, op, self.place.states()).await
+        entries(&self.api, op, self.place.states()).await
     }
 
     /// Every entry of one key, with its revision.
@@ -46,7 +47,7 @@ impl Board {
         op: &'static str,
         key: &OrderKey,
     ) -> Result<Vec<(u64, Entry)>> {
-        read_entries(&self.api, op, self.place.states_of(key)).await
+        entries(&self.api, op, self.place.states_of(key)).await
     }
 
     /// The state of one entry: its revision, and `None` when it is gone.
@@ -141,16 +142,6 @@ impl Board {
         Ok(())
     }
 
-    /// Clears everything of the consumer.
-    pub(super) async fn clear(&self, op: &'static str) -> Result<()> {
-        let verb = format!("STREAM.PURGE.{BOARD}");
-        let asked = self.api.call::<Value>(op, &verb, &json!({ "filter": self.place.all() })).await;
-        match asked.map_err(|failure| failure.into_error(op, BOARD)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
-
     async fn last(&self, op: &'static str, subject: String) -> Result<Option<RawStored>> {
         let wanted = GetRequest { last_by_subj: Some(subject), ..GetRequest::default() };
         Ok(get(&self.api, op, BOARD, &wanted).await?.into_iter().next())
@@ -206,12 +197,31 @@ impl Board {
     }
 }
 
-/// The entries of several consumers under `filter`, with their revisions.
+/// Clears everything of every making of a consumer.
+pub(super) async fn clear(
+    api: &Api,
+    op: &'static str,
+    (stream, name): (&StreamName, &ConsumerName),
+) -> Result<()> {
+    let body = json!({ "filter": BoardPlace::all_of(stream, name) });
+    let asked = api.call::<Value>(op, &format!("STREAM.PURGE.{BOARD}"), &body).await;
+    match asked.map_err(|failure| failure.into_error(op, BOARD)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+async fn entries(api: &Api, op: &'static str, filter: String) -> Result<Vec<(u64, Entry)>> {
+    let found = read_entries(api, op, filter).await?;
+    Ok(found.into_iter().map(|(_, revision, entry)| (revision, entry)).collect())
+}
+
+/// The entries of several consumers under `filter`, with their subjects and revisions.
 pub(super) async fn read_entries(
     api: &Api,
     op: &'static str,
     filter: String,
-) -> Result<Vec<(u64, Entry)>> {
+) -> Result<Vec<(String, u64, Entry)>> {
     let mut entries = Vec::new();
     let mut from = 1;
     loop {
@@ -224,7 +234,10 @@ pub(super) async fn read_entries(
         let page = get(api, op, BOARD, &wanted).await?;
         let Some(last) = page.last() else { return Ok(entries) };
         from = last.seq + 1;
-        entries.extend(page.iter().filter_map(|raw| Some((raw.seq, read_entry(raw)?))));
+        entries.extend(page.into_iter().filter_map(|raw| {
+            let entry = read_entry(&raw)?;
+            Some((raw.subject, raw.seq, entry))
+        }));
     }
 }
 
@@ -271,7 +284,7 @@ pub(super) const BOARD: &str = "VAK_BOARD";
 const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 const TTL: &str = "Nats-TTL";
 /// How long it can be seen that a record is gone, in seconds.
-const GONE_FOR: &str = "120";
+const GONE_FOR: &str = "1";
 const WRONG_REVISION: u32 = 10_071;
 const PAGE: usize = 500;
 const VERSION: u8 = 1;

@@ -104,19 +104,14 @@ impl Entry {
         Some(Self { attempt, is_started: true, standing, ..self.clone() })
     }
 
-    /// The same message with the lease of the claim `nonce` begun anew; `None` when it is over.
-    pub(crate) fn extended(&self, nonce: &str, lease: Duration, now: Timestamp) -> Option<Self> {
-        let hold = self.hold_of(nonce, now)?;
+    /// The same message with its lease begun anew; `None` when that is over.
+    pub(crate) fn extended(&self, lease: Duration, now: Timestamp) -> Option<Self> {
+        let Standing::Held(hold) = &self.standing else { return None };
+        if hold.until <= now {
+            return None;
+        }
         let standing = Standing::Held(Hold { until: now.plus(lease), ..hold.clone() });
         Some(Self { standing, ..self.clone() })
-    }
-
-    /// The lease of the claim `nonce` when it still has the message.
-    pub(crate) fn hold_of(&self, nonce: &str, now: Timestamp) -> Option<&Hold> {
-        match &self.standing {
-            Standing::Held(hold) if hold.nonce == nonce && hold.until > now => Some(hold),
-            _ => None,
-        }
     }
 
     /// Whether a member holds it.

@@ -2,10 +2,13 @@
 //! one for the pause of each consumer.
 //!
 //! ```text
-//! vakq.<stream>.<consumer>.<key or _>.<position>.state   an entry's JSON
-//! vakq.<stream>.<consumer>.<key>.turn                    whose turn it is in a key
-//! vakq.<stream>.<consumer>._.pause                       until when nothing is handed out
+//! vakq.<stream>.<consumer>.<making>.<key or _>.<position>.state   an entry's JSON
+//! vakq.<stream>.<consumer>.<making>.<key>.turn                    whose turn it is in a key
+//! vakq.<stream>.<consumer>.<making>._.pause                       until when to wait
 //! ```
+//!
+//! A consumer that is removed and made again has another making: what somebody writes late for
+//! the earlier one is nobody's.
 //!
 //! The key stands before the position, so that one read finds all entries of a key: a view may
 //! lag behind, and a message must not overtake one of its key that the view does not know.
@@ -18,7 +21,7 @@ use crate::codec::key_token;
 /// The part of the board that belongs to one consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BoardPlace {
-    /// `<stream>.<consumer>.`
+    /// `<stream>.<consumer>.<making>.`
     middle: String,
 }
 
@@ -34,9 +37,9 @@ pub(crate) enum BoardPart {
 }
 
 impl BoardPlace {
-    pub(crate) fn new(stream: &StreamName, consumer: &ConsumerName) -> Self {
-        // Names of streams and consumers have no dots.
-        Self { middle: format!("{}.{}.", stream.as_str(), consumer.as_str()) }
+    pub(crate) fn new(stream: &StreamName, consumer: &ConsumerName, made: &str) -> Self {
+        // None of them has dots.
+        Self { middle: format!("{stream}.{consumer}.{made}.") }
     }
 
     /// Where the state of an entry is kept.
@@ -64,14 +67,28 @@ impl BoardPlace {
         format!("{KEPT}{}{}.*.{STATE}", self.middle, key_token(key))
     }
 
-    /// Everything of this consumer, for the day it is removed.
-    pub(crate) fn all(&self) -> String {
-        format!("{KEPT}{}>", self.middle)
-    }
-
     /// Everything of this consumer as the server tells of it when it changes.
     pub(crate) fn heard(&self) -> String {
         format!("{HEARD}{}>", self.middle)
+    }
+
+    /// The states of one message, or of all, of every consumer of a stream.
+    pub(crate) fn all_states(stream: &StreamName, seq: Option<u64>) -> String {
+        match seq {
+            Some(seq) => format!("{KEPT}{stream}.*.*.*.{seq}.{STATE}"),
+            None => format!("{KEPT}{stream}.*.*.*.*.{STATE}"),
+        }
+    }
+
+    /// Everything of every making of a consumer, for when it is removed.
+    pub(crate) fn all_of(stream: &StreamName, consumer: &ConsumerName) -> String {
+        format!("{KEPT}{stream}.{consumer}.>")
+    }
+
+    /// The consumer and the making that a kept subject belongs to.
+    pub(crate) fn owner(subject: &str) -> Option<(&str, &str)> {
+        let mut levels = subject.strip_prefix(KEPT)?.split('.').skip(1);
+        Some((levels.next()?, levels.next()?))
     }
 
     /// What a kept or heard subject of this consumer is about.

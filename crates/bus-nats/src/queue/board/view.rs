@@ -37,15 +37,6 @@ pub(crate) struct Pick {
     pub(crate) rank: Rank,
 }
 
-/// How many entries do what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Tally {
-    /// They wait or rest.
-    pub(crate) pending: u64,
-    /// A member holds them.
-    pub(crate) in_flight: u64,
-}
-
 #[derive(Debug)]
 struct Known {
     entry: Entry,
@@ -130,24 +121,6 @@ impl View {
     /// Whether the message at `seq` is on the board: JetStream must not hand it out besides.
     pub(crate) fn has(&self, seq: u64) -> bool {
         self.entries.contains_key(&seq)
-    }
-
-    /// Whether nothing is on the board: plain messages go their short way.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// How many entries do what at `now`.
-    pub(crate) fn tally(&self, now: Timestamp) -> Tally {
-        let mut tally = Tally::default();
-        for known in self.entries.values() {
-            if known.entry.is_held(now) {
-                tally.in_flight += 1;
-            } else {
-                tally.pending += 1;
-            }
-        }
-        tally
     }
 
     fn tick(&mut self, now: Timestamp) {

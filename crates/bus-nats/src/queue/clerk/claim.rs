@@ -12,8 +12,8 @@ use super::{
         settle::board_lease,
         store::get,
     },
-    AFTER_FAULT, Clerk, End, Entry, Hold, LOOK_EVERY, OP, PLACED, Pick, Place, Pulled, Rank, Step,
-    Way, decode_stored, lease_from,
+    AFTER_FAULT, Claim, Clerk, End, Entry, FETCH_EVERY, Hold, LOOK_EVERY, OP, PLACED, Pick, Place,
+    Pulled, Rank, Step, Way, decode_stored, lease_from,
 };
 use crate::api::{GetRequest, RawStored};
 
@@ -29,10 +29,12 @@ impl Clerk {
         if self.desk.state().waiters.is_empty() {
             return Ok(());
         }
-        if self.must_fetch || self.next_look <= Instant::now() {
-            if self.next_look <= Instant::now() {
-                self.look().await?;
-            }
+        let now = Instant::now();
+        if self.next_look <= now {
+            self.look().await?;
+        }
+        if self.must_fetch || (self.placed.is_some() && self.next_fetch <= now) {
+            self.next_fetch = now + FETCH_EVERY;
             self.fetch_placed().await?;
         }
         let mut last_try = None;
@@ -84,8 +86,7 @@ impl Clerk {
             return Ok(());
         }
         let before = self.desk.state().newest;
-        let (found, pause) =
-            tokio::join!(self.desk.board.entries(OP), self.desk.board.pause(OP));
+        let (found, pause) = tokio::join!(self.desk.board.entries(OP), self.desk.board.pause(OP));
         let (found, pause) = (found?, pause?);
         let mut state = self.desk.state();
         let newest = found.iter().map(|&(revision, _)| revision).max().unwrap_or_default();
@@ -137,7 +138,7 @@ impl Clerk {
         }
         let missing = waiters.min(wanted).saturating_sub(self.plain.open_count());
         if missing > 0 {
-            self.plain.wait_for(missing).await?;
+            self.plain.wait_for(missing, self.desk.pull_wait()).await?;
         }
         Ok(())
     }
@@ -161,7 +162,12 @@ impl Clerk {
         };
         let Some(place) = Place::read(&origin) else { return Ok(()) };
         let Place { seq, stored, delivered } = place;
-        if self.desk.state().view.has(seq) {
+        // A server that was killed may have forgotten that it gave out what a member has.
+        let is_known = {
+            let state = self.desk.state();
+            state.view.has(seq) || state.held.contains(&seq)
+        };
+        if is_known {
             self.desk.keep_from_server(&origin).await;
             return Ok(());
         }
@@ -246,7 +252,7 @@ impl Clerk {
         let RawStored { subject, seq, time, headers, body } = stored;
         let frame = decode_stored(&subject, &headers, body)?;
         let (attempt, origin) = (entry.attempt, entry.origin.clone());
-        let way = Way::Board { entry, before, revision };
+        let way = Way::Board(Box::new(Claim { entry, before, revision }));
         let step = tokio::sync::Mutex::new(Step { deadline, way });
         let hold = Hold { seq, stored: time, origin, step };
         self.desk.hand_over((frame.into(), attempt), hold, deadline);
@@ -257,9 +263,7 @@ impl Clerk {
     pub(super) async fn unclaim(&self, before: &Entry, revision: u64) -> Result<()> {
         // One whose lease ran out under somebody else stands as that left it.
         let before = match &before.standing {
-            Standing::Held(hold) => {
-                before.clone().delivered_again(before.attempt + 1, hold.until)
-            }
+            Standing::Held(hold) => before.clone().delivered_again(before.attempt + 1, hold.until),
             Standing::Waits { .. } => before.clone(),
         };
         let written = self.desk.board.write_entry(OP, &before, revision).await?;
@@ -283,10 +287,8 @@ impl Clerk {
     async fn take_turn(&self, entry: &Entry) -> Result<bool> {
         let Some(key) = &entry.key else { return Ok(true) };
         loop {
-            let (turn, entries) = tokio::join!(
-                self.desk.board.turn(OP, key),
-                self.desk.board.entries_of(OP, key),
-            );
+            let (turn, entries) =
+                tokio::join!(self.desk.board.turn(OP, key), self.desk.board.entries_of(OP, key),);
             let ((revision, turn), entries) = (turn?, entries?);
             let mut all = Vec::with_capacity(entries.len());
             {

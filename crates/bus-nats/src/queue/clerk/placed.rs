@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 
 use super::{
     super::{pull::Pulls, store::get},
-    Clerk, Entry, OP, Place, decode_stored, placed_name, placed_patterns,
+    A_TICK, Clerk, Entry, OP, Place, decode_stored, placed_name, placed_patterns,
 };
 use crate::api::GetRequest;
 
@@ -39,21 +39,54 @@ impl Clerk {
         fetched
     }
 
-    async fn fetch_from(&self, placed: &mut Pulls) -> Result<()> {
-        loop {
+    /// A message rings before it is stored, and is stored before the server's consumer knows of
+    /// it. So what the consumer has is held against the stream.
+    async fn fetch_from(&mut self, placed: &mut Pulls) -> Result<()> {
+        for _ in 0..TRIES {
             let mut got = Vec::new();
-            let taken = placed.take(AT_ONCE, &mut got).await;
-            let is_all = got.len() < AT_ONCE;
+            let (taken, newest) =
+                tokio::join!(placed.take(AT_ONCE, &mut got), self.newest_placed());
+            let is_full = got.len() == AT_ONCE;
+            let seqs = got.iter().filter_map(|message| Place::read(message.reply.as_ref()?));
+            let up_to = seqs.map(|place| place.seq).max().unwrap_or_default();
             let boarding = got.into_iter().map(|message| self.board_placed(message));
             let mut boarding = stream::iter(boarding).buffer_unordered(UNDER_WAY);
             while let Some(boarded) = boarding.next().await {
                 boarded?;
             }
+            drop(boarding);
+            self.fetched_up_to = self.fetched_up_to.max(up_to);
             taken?;
-            if is_all {
+            let newest = newest?;
+            if is_full {
+                continue;
+            }
+            // What others fetched comes to the board by them.
+            if self.fetched_up_to >= newest || self.given_out().await? >= newest {
                 return Ok(());
             }
+            tokio::time::sleep(A_TICK).await;
         }
+        // It is tried again with whatever comes next.
+        self.must_fetch = true;
+        Ok(())
+    }
+
+    /// The position of the newest placed message of this consumer.
+    async fn newest_placed(&self) -> Result<u64> {
+        let mut newest = 0;
+        for pattern in placed_patterns(&self.desk.spec, &self.desk.stream) {
+            let wanted = GetRequest { last_by_subj: Some(pattern), ..GetRequest::default() };
+            let found = get(&self.desk.api, OP, self.desk.spec.stream.as_str(), &wanted).await?;
+            newest = found.first().map_or(newest, |raw| newest.max(raw.seq));
+        }
+        Ok(newest)
+    }
+
+    /// Up to where the server's consumer has given out placed messages, to any engine.
+    async fn given_out(&self) -> Result<u64> {
+        let info = self.desk.consumers.info_placed(OP, &self.desk.spec).await?;
+        Ok(info.delivered.stream_seq)
     }
 
     async fn board_placed(&self, message: Message) -> Result<()> {
@@ -96,6 +129,8 @@ impl Clerk {
     }
 }
 
+/// How often what the consumer has is held against the stream.
+const TRIES: u32 = 100;
 /// How many are fetched at once: their bodies are read and left.
 const AT_ONCE: usize = 256;
 /// How many are written to the board at once.

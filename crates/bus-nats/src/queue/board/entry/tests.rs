@@ -66,16 +66,15 @@ fn a_lease_that_runs_out_counts_and_makes_it_ready_at_its_end() {
 #[test]
 fn only_the_claim_that_holds_it_extends_it_and_only_in_time() {
     let held = held(&fresh(1), at(0));
-    assert_eq!(held.extended("n2", LEASE, at(1)), None);
-    assert_eq!(held.extended("n1", LEASE, at(30)), None);
-    let extended = held.extended("n1", LEASE, at(29)).unwrap();
+    assert_eq!(held.extended(LEASE, at(30)), None);
+    let extended = held.extended(LEASE, at(29)).unwrap();
     assert!(extended.is_held(at(58)));
     assert!(!extended.is_held(at(59)));
 }
 
 #[test]
 fn an_extended_lease_keeps_the_time_the_message_became_ready() {
-    let extended = held(&fresh(1), at(3)).extended("n1", LEASE, at(4)).unwrap();
+    let extended = held(&fresh(1), at(3)).extended(LEASE, at(4)).unwrap();
     let released = extended.released(Duration::ZERO, at(5));
     assert_eq!(released.standing, Standing::Waits { since: at(0), is_front: true });
 }
@@ -126,7 +125,7 @@ fn every_state_is_read_back_as_it_was_written() {
         held.clone(),
         held.clone().failed(REST, at(2)),
         held.clone().released(Duration::ZERO, at(2)),
-        held.extended("n1", Duration::MAX, at(2)).unwrap(),
+        held.extended(Duration::MAX, at(2)).unwrap(),
         placed.delivered_again(u32::MAX, Timestamp::MIN),
     ];
     for state in states {

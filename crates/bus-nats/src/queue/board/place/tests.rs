@@ -7,7 +7,7 @@ use super::*;
 
 fn place(stream: &str, consumer: &str) -> BoardPlace {
     let stream = StreamName::parse(stream).unwrap();
-    BoardPlace::new(&stream, &ConsumerName::parse(consumer).unwrap())
+    BoardPlace::new(&stream, &ConsumerName::parse(consumer).unwrap(), "m1")
 }
 
 #[test]
@@ -29,14 +29,15 @@ fn every_subject_of_the_board_says_what_it_is_about() {
 fn a_subject_of_another_consumer_or_of_no_form_is_refused() {
     let place = place("S", "coder");
     for bad in [
-        "vakq.S.coder2._.7.state",
-        "vakq.T.coder._.7.state",
-        "vakx.S.coder._.7.state",
-        "vakq.S.coder._.seven.state",
-        "vakq.S.coder._.7.other",
-        "vakq.S.coder._.7.state.more",
-        "vakq.S.coder._",
-        "vakq.S.coder.",
+        "vakq.S.coder2.m1._.7.state",
+        "vakq.T.coder.m1._.7.state",
+        "vakx.S.coder.m1._.7.state",
+        "vakq.S.coder.m1._.seven.state",
+        "vakq.S.coder.m1._.7.other",
+        "vakq.S.coder.m1._.7.state.more",
+        "vakq.S.coder.m1._",
+        "vakq.S.coder.m1.",
+        "vakq.S.coder.m2._.7.state",
         "",
     ] {
         assert_eq!(place.part(bad).unwrap_err().kind(), ErrorKind::Corrupt, "{bad:?}");
@@ -56,7 +57,14 @@ fn the_states_of_a_key_are_found_by_one_filter_and_no_others_are() {
     assert!(covers(place.states(), place.state(None, 1)));
     assert!(!covers(place.states(), place.turn(&key)));
     assert!(!covers(place.states(), place.pause()));
-    assert!(covers(place.all(), place.turn(&key)));
+    let (stream, name) = (StreamName::parse("S").unwrap(), ConsumerName::parse("coder").unwrap());
+    assert!(covers(BoardPlace::all_of(&stream, &name), place.turn(&key)));
+    for seq in [None, Some(1)] {
+        let states = BoardPlace::all_states(&stream, seq);
+        assert!(covers(states.clone(), place.state(Some(&key), 1)), "{states}");
+        assert!(!covers(states.clone(), place.turn(&key)), "{states}");
+    }
+    assert_eq!(BoardPlace::owner(&place.state(None, 1)), Some(("coder", "m1")));
 }
 
 #[test]

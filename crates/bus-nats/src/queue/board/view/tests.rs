@@ -87,7 +87,7 @@ fn a_lease_that_ran_out_makes_its_entry_ready_without_news() {
 fn an_extended_lease_is_not_over_at_its_first_end() {
     let held = held(&entry(1, 4, None), at(1));
     let mut view = view([held.clone()]);
-    view.put(2, held.extended("n", LEASE, at(20)).unwrap());
+    view.put(2, held.extended(LEASE, at(20)).unwrap());
     assert_eq!(first(&mut view, at(31)), None);
     assert_eq!(first(&mut view, at(50)), Some(1));
 }
@@ -100,7 +100,7 @@ fn older_news_change_nothing_and_bring_nothing_back() {
     assert_eq!(first(&mut view, at(2)), None);
     view.remove(6, 1);
     view.put(5, entry(1, 4, None));
-    assert!(view.is_empty());
+    assert!(view.entries.is_empty());
     view.put(7, entry(1, 4, None));
     assert!(view.has(1));
     view.remove(6, 1);
@@ -125,13 +125,6 @@ fn a_look_removes_what_it_did_not_find_but_nothing_newer() {
 }
 
 #[test]
-fn a_tally_tells_what_waits_from_what_is_held() {
-    let view = view([entry(1, 4, None), held(&entry(2, 4, None), at(2))]);
-    assert_eq!(view.tally(at(31)), Tally { pending: 1, in_flight: 1 });
-    assert_eq!(view.tally(at(32)), Tally { pending: 2, in_flight: 0 });
-}
-
-#[test]
 fn what_has_left_takes_no_room() {
     let a = [1, 2].map(|seq| entry(seq, 4, Some("a")));
     let mut view = view(a.clone().into_iter().chain([entry(3, 4, None)]));
@@ -141,7 +134,7 @@ fn what_has_left_takes_no_room() {
         view.remove(20, seq);
     }
     view.heard_up_to(20);
-    assert!(view.is_empty() && view.later.is_empty() && view.ready.is_empty());
+    assert!(view.entries.is_empty() && view.later.is_empty() && view.ready.is_empty());
     assert!(view.lines.is_empty() && view.removed.is_empty());
 }
 
