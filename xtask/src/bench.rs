@@ -21,15 +21,24 @@ pub(crate) struct Options {
     json: bool,
     /// How many things run at a time; by default as many as the machine has processors.
     workers: NonZeroUsize,
-    /// Part of a case's name.
-    filter: Option<String>,
+    chosen: Chosen,
+}
+
+/// Which cases to measure.
+#[derive(Debug, PartialEq)]
+enum Chosen {
+    /// Those with this in their names.
+    With(String),
+    /// Those of the row with this id, which their names begin with.
+    Row(String),
 }
 
 impl Options {
     /// Reads the command line.
     ///
     /// # Errors
-    /// A usage error, also when the number of workers is no number or zero.
+    /// A usage error, also when the number of workers is no number or zero, and when both a row and
+    /// a filter are given.
     pub(crate) fn parse(mut args: Args) -> Result<Self> {
         let json = args.flag("--json");
         let workers = match args.options("--workers")?.last() {
@@ -38,7 +47,32 @@ impl Options {
             })?,
             None => std::thread::available_parallelism().context("count the processors")?,
         };
-        Ok(Self { json, workers, filter: args.last_word()? })
+        let row = args.options("--row")?.pop();
+        let chosen = match (row, args.last_word()?) {
+            (Some(row), None) => Chosen::Row(row),
+            (None, filter) => Chosen::With(filter.unwrap_or_default()),
+            (Some(_), Some(_)) => {
+                return Err(UsageError::new("--row and a filter exclude each other".to_owned()));
+            }
+        };
+        Ok(Self { json, workers, chosen })
+    }
+}
+
+impl Chosen {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Self::With(part) => name.contains(part),
+            Self::Row(row) => name.strip_prefix(row).is_some_and(|rest| rest.starts_with('-')),
+        }
+    }
+
+    /// The arguments that choose the same of the measuring program's cases.
+    fn words(&self) -> Vec<&str> {
+        match self {
+            Self::With(part) => vec![part],
+            Self::Row(row) => vec!["--row", row],
+        }
     }
 }
 
@@ -66,19 +100,19 @@ enum Better {
 /// Measures the cases one after the other; `false` when one misses its goal.
 ///
 /// # Errors
-/// When a measurement fails, or no case has the filter in its name.
+/// When a measurement fails, or no case is chosen.
 pub(crate) fn run(repo: &Repo, options: &Options) -> Result<bool> {
-    let filter = options.filter.as_deref().unwrap_or_default();
+    let chosen = &options.chosen;
     let mut report = Report { json: options.json, rows: 0, all_met: true };
-    calls::measure(repo, filter, |row| report.add(&row))?;
-    for case in CASES.iter().filter(|case| case.name.contains(filter)) {
+    calls::measure(repo, &chosen.words(), |row| report.add(&row))?;
+    for case in CASES.iter().filter(|case| chosen.has(case.name)) {
         let Measured { raw, ours } =
             (case.measure)(repo, options).with_context(|| format!("measure {}", case.name))?;
         let (case, goal, better) = (case.name.to_owned(), Some(case.goal), case.better);
         report.add(&Row { case, raw, ours, goal, better });
     }
     if report.rows == 0 {
-        bail!("no case has `{filter}` in its name");
+        bail!("no case is called so: {}", chosen.words().join(" "));
     }
     Ok(report.all_met)
 }
@@ -202,6 +236,19 @@ mod tests {
             "case": "case", "raw": 2.0, "ours": 3.0, "ratio": 1.5, "goal": 1.5, "better": "lower"
         });
         assert_eq!(serde_json::from_str::<serde_json::Value>(&row).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_row_has_the_cases_that_begin_with_its_id() {
+        let names = ["N1-publish-subscribe-1", "N10-other", "beside-N1-x"];
+        let chosen = Options::parse(Args::new(["--row=N1".to_owned()])).unwrap().chosen;
+        assert_eq!(names.map(|name| chosen.has(name)), [true, false, false]);
+    }
+
+    #[test]
+    fn a_row_and_a_filter_are_a_usage_error() {
+        let args = Args::new(["--row=N1", "codec"].map(str::to_owned));
+        assert!(Options::parse(args).unwrap_err().is::<UsageError>());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::repo::{Repo, name_of};
 use lock::Lock;
 use row::{Outcome, Row};
 
-pub(crate) use docs::lists_every_case;
+pub(crate) use docs::{lists_every_case, sentence};
 
 mod docs;
 mod lock;
@@ -36,13 +36,17 @@ impl Options {
     /// A usage error, also for an engine that nobody knows.
     pub(crate) fn parse(mut args: Args) -> Result<Self> {
         let (json, write_docs) = (args.flag("--json"), args.flag("--write-docs"));
-        let engines = args.options("--engine")?;
-        for name in &engines {
+        let mut engines = args.options("--engine")?;
+        for name in engines.iter().filter(|name| *name != ALL) {
             if !ENGINES.iter().any(|engine| engine.name == name) {
                 let known: Vec<&str> = ENGINES.iter().map(|engine| engine.name).collect();
-                let text = format!("no engine is called `{name}`; there are {}", known.join(", "));
+                let known = known.join(", ");
+                let text = format!("no engine is called `{name}`; there are {known} and {ALL}");
                 return Err(UsageError::new(text));
             }
+        }
+        if engines.iter().any(|name| name == ALL) {
+            engines.clear();
         }
         let options = Self { engines, json, filter: args.last_word()?, write_docs };
         if write_docs && !options.is_whole() {
@@ -72,7 +76,11 @@ const ENGINES: &[Engine] = &[
     Engine { name: "mem", package: "bus-mem", target: "conformance" },
     Engine { name: "disk", package: "bus-disk", target: "conformance" },
     Engine { name: "link", package: "bus-link", target: "conformance" },
+    Engine { name: "nats", package: "bus-nats", target: "conformance" },
 ];
+
+/// Means what no name means, for scripts that always give one.
+const ALL: &str = "all";
 
 /// Runs the suite; the last line is `N passed, N failed`. `false` when a case failed or none ran,
 /// and when a whole run says something else than its page.

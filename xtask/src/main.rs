@@ -15,9 +15,11 @@ use repo::Repo;
 mod args;
 mod bench;
 mod conformance;
+mod faults;
 mod fuzz;
 mod layers;
 mod nats;
+mod page;
 mod readme;
 mod repo;
 mod scratch;
@@ -61,6 +63,10 @@ fn dispatch(mut args: Args) -> Result<bool> {
         "bench" => {
             let options = bench::Options::parse(args)?;
             bench::run(&Repo::find()?, &options)
+        }
+        "faults" => {
+            let options = faults::Options::parse(args)?;
+            faults::run(&Repo::find()?, &options)
         }
         "fuzz" => {
             let options = fuzz::Options::parse(args)?;
@@ -107,9 +113,14 @@ The project's own tasks. Run from anywhere in the repository.
   cargo xtask readme        runs the README's `sh` blocks as written, in a fresh clone
 
   cargo xtask conformance [--engine NAME]... [--json] [--write-docs] [FILTER]
-                            every promise of the bus on every engine; FILTER is part of a case name;
+                            every promise of the bus on every engine (mem, disk, link, nats; all is
+                            the default); FILTER is part of a case name;
                             cases that do not apply are compared with tests/conformance.lock,
                             a whole run with docs/conformance.md (--write-docs: writes that page)
+  cargo xtask faults [--long] [--json] [FILTER]
+                            what the NATS engine does when its server is killed, frozen, full or
+                            away; --long: many times and for as long as faults last, the result of a
+                            whole run is written into docs/conformance.md
   cargo xtask sim [--seeds N] [--seed S] [--agents A] [--steps K] [--sabotage FAULT] [--release]
                   [--json]  thousands of agents on the pure broker, with crashes, lost messages and
                             clock jumps; a seed decides all of it, without one a new one is drawn;
@@ -117,9 +128,9 @@ The project's own tasks. Run from anywhere in the repository.
                             it; --sabotage plants a fault that must be found
   cargo xtask load [--agents A] [--tasks T] [--json]
                             2,000 real agents on one embedded bus do 20,000 tasks; prints memory
-  cargo xtask bench [--json] [--workers N] [FILTER]
+  cargo xtask bench [--json] [--workers N] [--row ID | FILTER]
                             our figures beside the raw ones of the same run, against their goals;
-                            wall times: let nothing else run meanwhile
+                            wall times: let nothing else run meanwhile; --row N4: the cases of a row
   cargo xtask nats [--print]
                             finds the nats-server that tests run on (NATS_SERVER, PATH, or what was
                             fetched before) or fetches it; --print: its path and nothing else

@@ -53,7 +53,8 @@ pub(crate) struct Global {
     /// Where keys and certificates are kept [default: the platform's data home].
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The NATS server to use instead of this machine's own engine.
+    /// The NATS server to use instead of this machine's own engine; several of one cluster with
+    /// commas between them.
     #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
     #[arg(conflicts_with = "memory")]
     pub(crate) nats_url: Option<String>,
@@ -101,9 +102,9 @@ pub(crate) enum Color {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the daemon that keeps the bus of this data directory and serves it to its processes.
+    /// Run the daemon that keeps the bus of this data directory, or with --nats its nats-server.
     Up(UpArgs),
-    /// Say whether the daemon runs, since when, and how it keeps things.
+    /// Say which engine keeps the bus, whether it runs, and what it promises.
     Status,
     /// Copy what the bus keeps into a directory, while it is used; keys are not in it.
     Backup(BackupArgs),
@@ -293,21 +294,6 @@ impl Command {
     pub(crate) fn needs_settings(&self) -> bool {
         !matches!(self, Self::Config(_) | Self::Completions(_) | Self::Man(_))
     }
-
-    /// Whether it uses the bus. A command counts as one that does until it is named here.
-    pub(crate) fn needs_engine(&self) -> bool {
-        let is_offline = matches!(
-            self,
-            Self::Verify(_)
-                | Self::Restore(_)
-                | Self::Backup(BackupArgs { command: Some(_), .. })
-                | Self::Workspace(_)
-                | Self::Agent(_)
-                | Self::Acl(_)
-                | Self::Keys(_)
-        );
-        self.needs_settings() && !is_offline
-    }
 }
 
 impl Color {
@@ -374,6 +360,9 @@ gone on from.
 
 Exit code 0 of the command completes its task; anything else is tried again after a growing delay
 and at last dead-lettered. Ctrl-C finishes what runs and then stops; a second one stops now.
+
+With a daemon or a NATS server (--nats-url) the tasks stand in a queue of the run's own, and stderr
+says how workers of other processes and machines join it: vakbus worker --join RUN -- CMD.
 
 Examples:
   ls *.png | vakbus swarm -- optipng {}

@@ -4,6 +4,7 @@ mod edit;
 mod file;
 mod key;
 mod load;
+mod nats;
 mod place;
 #[cfg(test)]
 mod tests;
@@ -20,10 +21,7 @@ use bus_core::{Backoff, RetryPolicy};
 use bus_mem::Limits;
 use bus_subjects::WorkspaceId;
 
-use crate::{
-    args::Color,
-    error::{CliError, Exit},
-};
+use crate::{args::Color, error::CliError};
 
 use self::value::Kind;
 pub(crate) use self::{
@@ -166,24 +164,11 @@ impl Config {
         limits
     }
 
-    /// Refuses a configured server: no build without its engine may act as if it were there (D12).
-    ///
-    /// # Errors
-    /// When a NATS URL is configured.
-    pub(crate) fn check_engine(&self) -> Result<(), CliError> {
-        let Some(held) = self.get(Key::NatsUrl) else { return Ok(()) };
-        let what = format!(
-            "{} is {} ({}), and this build has no NATS engine yet",
-            Key::NatsUrl.name(),
-            held.value,
-            held.origin
-        );
-        let next = match held.origin {
-            Origin::User(..) => "vakbus config unset server.bus.nats_url",
-            Origin::Project(..) => "vakbus config unset --project server.bus.nats_url",
-            _ => "leave it out to use this machine's own engine",
-        };
-        Err(CliError::new(Exit::Unreachable, what).next(next))
+    fn word(&self, key: Key) -> Option<&'static str> {
+        match self.get(key)?.value {
+            Value::Word(word) => Some(word),
+            _ => None,
+        }
     }
 
     fn path(&self, key: Key) -> Option<&Path> {

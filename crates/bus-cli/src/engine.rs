@@ -1,6 +1,7 @@
 //! The one place that picks an engine (D12), and what a command holds of it.
 
 mod daemon;
+mod nats;
 mod place;
 
 use std::{sync::Arc, time::Duration};
@@ -16,7 +17,8 @@ use bus_subjects::{AgentId, RoleName, SessionId};
 use tokio::time::{Instant, sleep};
 
 pub(crate) use self::{
-    daemon::{Paths, Running},
+    daemon::{NatsRunning, Paths, Running},
+    nats::{Login, NatsPlace},
     place::{Place, cannot_open, declare, disk_options, is_taken, open_disk},
 };
 use crate::{
@@ -63,7 +65,7 @@ impl Session {
         let workspace = Workspace::open_or_new(&home, &global.workspace)?;
         let secrets = Secrets::new(&global.config, &home);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let place = Place::open(global, &home, &workspace, &clock).await?;
+        let place = Place::open(global, &home, (&workspace, &secrets), &clock).await?;
         Ok(Self {
             keyring: Arc::new(workspace.keyring(&secrets)?),
             roster: Arc::new(workspace.living_roster()?),
@@ -146,8 +148,9 @@ impl Session {
         let Scope { session, queue } = scope;
         let policy = identity.certificate().policy_for(session.as_ref(), queue.as_ref());
         self.roster.admit(identity.certificate().token())?;
+        let ground = (&self.workspace, &self.roster);
         let engine =
-            self.connect(name, async |identity| self.place.connect(identity).await).await?;
+            self.connect(name, async |identity| self.place.connect(identity, ground).await).await?;
         let engine: Arc<dyn Engine> = Arc::new(Guarded::new(engine, policy));
         let endpoint = Endpoint::new(EndpointParts {
             engine: Arc::clone(&engine),

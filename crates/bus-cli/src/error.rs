@@ -51,6 +51,17 @@ impl Exit {
         };
         Row { number, next }
     }
+
+    /// The one for a failure of this kind that changed nothing.
+    pub(crate) const fn of(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Invalid => Self::Usage,
+            ErrorKind::Denied => Self::Refused,
+            ErrorKind::Unavailable | ErrorKind::Closed => Self::Unreachable,
+            ErrorKind::Timeout => Self::Timeout,
+            _ => Self::Failed,
+        }
+    }
 }
 
 /// A failure to tell the user.
@@ -86,6 +97,11 @@ impl CliError {
         }
     }
 
+    /// What happened, without what to do next.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
     /// The exit code.
     pub(crate) fn code(&self) -> Exit {
         self.code
@@ -106,13 +122,9 @@ fn told(weight: &str, what: &str, next: &str) -> String {
 
 impl From<bus_core::Error> for CliError {
     fn from(error: bus_core::Error) -> Self {
-        let code = match error.kind() {
-            _ if error.outcome() == Outcome::Unknown => Exit::Unknown,
-            ErrorKind::Invalid => Exit::Usage,
-            ErrorKind::Denied => Exit::Refused,
-            ErrorKind::Unavailable | ErrorKind::Closed => Exit::Unreachable,
-            ErrorKind::Timeout => Exit::Timeout,
-            _ => Exit::Failed,
+        let code = match error.outcome() {
+            Outcome::Unknown => Exit::Unknown,
+            Outcome::NotDone => Exit::of(error.kind()),
         };
         Self::new(code, error.to_string())
     }

@@ -60,10 +60,6 @@ fn settle(cli: &mut Cli, matches: &ArgMatches) -> Result<(), CliError> {
         Err(_) if !cli.command.needs_settings() => settings.without_files(),
         Err(error) => return Err(error),
     };
-    // `--memory` says itself which engine it is to be, and nothing is kept there anyway.
-    if cli.command.needs_engine() && !global.memory {
-        global.config.check_engine()?;
-    }
     if let Some(workspace) = global.config.workspace() {
         global.workspace = workspace.clone();
     }

@@ -1,5 +1,6 @@
-//! `vakbus swarm`: tasks in, a fleet of workers on the embedded engine, evidence and a summary out.
+//! `vakbus swarm`: tasks in, a fleet of workers on one engine, evidence and a summary out.
 
+mod away;
 mod dead_letters;
 mod evidence;
 mod feeder;
@@ -8,21 +9,25 @@ mod fleet;
 mod ground;
 mod ledger;
 mod observer;
+mod others;
 mod plan;
 mod progress;
 mod show;
 mod signals;
 mod summary;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bus_core::{Stop, Worker};
 use bus_runner::CommandAgent;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::{
+    task::{JoinHandle, JoinSet},
+    time::{Instant, sleep},
+};
 
 use self::{
-    feeder::Fed, fleet::Fleet, ground::Ground, ledger::Ledger, observer::Seen, plan::Plan,
-    progress::Progress, summary::Summary,
+    away::Away, feeder::Fed, fleet::Fleet, ground::Site, ledger::Ledger, observer::Seen,
+    others::Others, plan::Plan, progress::Progress, summary::Summary,
 };
 pub(crate) use self::{
     fleet::{LEASE_OF_DAEMON, run_id},
@@ -45,7 +50,7 @@ pub(crate) fn run(args: SwarmArgs, global: &Global) -> Result<Exit, CliError> {
     secrets.withhold(&mut plan.command);
     let workspace = Workspace::open_or_new(&home, &global.workspace)?;
     plan.make_evidence_dir()?;
-    let daemon = Ground::daemon(global, &home);
+    let site = Site::find(global, &home, &secrets)?;
     files::allow(plan.workers)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -54,7 +59,7 @@ pub(crate) fn run(args: SwarmArgs, global: &Global) -> Result<Exit, CliError> {
         .map_err(|error| CliError::new(Exit::Failed, format!("cannot start: {error}")))?;
     let exit = runtime.block_on(async {
         let mut signals = Signals::new();
-        let summary = drive(plan, &workspace, (global, &secrets, daemon), &mut signals).await?;
+        let summary = drive(plan, &workspace, (global, &secrets, site), &mut signals).await?;
         summary.print(global.json, signals.patience()).await?;
         Ok(summary.exit())
     });
@@ -67,10 +72,10 @@ pub(crate) fn run(args: SwarmArgs, global: &Global) -> Result<Exit, CliError> {
 async fn drive(
     mut plan: Plan,
     workspace: &Workspace,
-    (global, secrets, daemon): (&Global, &Secrets, Option<PathBuf>),
+    (global, secrets, site): (&Global, &Secrets, Site),
     signals: &mut Signals,
 ) -> Result<Summary, CliError> {
-    let fleet = Fleet::start(workspace, &mut plan, (secrets, daemon)).await?;
+    let fleet = Fleet::start(workspace, &mut plan, (secrets, site)).await?;
     let plan = Arc::new(plan);
     let began = fleet.clock.now();
     let ledger = Arc::new(Ledger::new(plan.tasks.len()));
@@ -78,6 +83,11 @@ async fn drive(
     let feed = fleet.hear().await?;
     let observer = tokio_spawn(observer::watch(feed, plan.follow, signals.hurry.clone()));
     let progress = Progress::start(&ledger, fleet.backlog(), plan.follow, global);
+    let others = watch_others(&fleet, &plan, &ledger)?;
+    if fleet.is_shared {
+        let run_id = &fleet.run_id;
+        progress.say(&format!("to join this run: vakbus worker --join {run_id} -- …")).await;
+    }
     let mut workers = start_workers(&fleet, &plan, &ledger, &stop);
     let source = fleet.orchestrator.clone();
     let fed = feeder::feed(source, Arc::clone(&plan), Arc::clone(&ledger), stop.drain.clone());
@@ -91,19 +101,29 @@ async fn drive(
     progress.finish();
     tracing::info!("the tasks are done");
     let seconds = fleet.clock.now().since(began).as_secs_f64();
-    let rest = finish((&fleet, &plan), &ledger, (fed, observer), seconds);
+    let others = others.map(|(others, watching)| {
+        watching.abort();
+        others
+    });
+    let rest = finish((&fleet, &plan, others.as_deref()), &ledger, (fed, observer), seconds);
     Ok(signals.during(rest).await)
 }
 
 /// What comes after the tasks. Whatever goes wrong here is a trouble: the summary is told.
 async fn finish(
-    (fleet, plan): (&Fleet, &Plan),
+    (fleet, plan, others): (&Fleet, &Plan, Option<&Others>),
     ledger: &Ledger,
     (fed, observer): (Fed, JoinHandle<Seen>),
     seconds: f64,
 ) -> Summary {
     let _known = fleet.backlog().read().await;
-    let stored = evidence::read(fleet, ledger).await;
+    if let Some(others) = others
+        && let Err(error) = others.look(ledger).await
+    {
+        ledger.fail(format!("what others did could not be read: {error}"));
+    }
+    let others = others.map(Others::seen).unwrap_or_default();
+    let stored = evidence::read((fleet, &others), ledger).await;
     // Nothing is published any more: what the observer still holds is all there is.
     if let Err(error) = fleet.hush().await {
         ledger.fail(format!("the live events did not end: {error}"));
@@ -113,12 +133,28 @@ async fn finish(
     let mut bundle = None;
     if let Some(dir) = &plan.evidence {
         // Without evidence the run is not what was asked for, but its summary is still true.
-        match evidence::write(dir, fleet, &fed, &stored) {
+        match evidence::write(dir, (fleet, &others), &fed, &stored) {
             Ok(_report) => bundle = Some(dir.display().to_string()),
             Err(error) => ledger.fail(error.to_string()),
         }
     }
     Summary::new((fleet, plan), ledger, (&fed, &seen, &stored), bundle, seconds)
+}
+
+/// Begins to look for what others end, where there may be any.
+#[expect(clippy::type_complexity, reason = "a pair that is taken apart where it is used")]
+fn watch_others(
+    fleet: &Fleet,
+    plan: &Plan,
+    ledger: &Arc<Ledger>,
+) -> Result<Option<(Arc<Others>, JoinHandle<()>)>, CliError> {
+    if !fleet.is_shared {
+        return Ok(None);
+    }
+    let others = Arc::new(Others::new(fleet, plan)?);
+    let (watched, ledger) = (Arc::clone(&others), Arc::clone(ledger));
+    let watching = tokio_spawn(async move { watched.watch(&ledger).await });
+    Ok(Some((others, watching)))
 }
 
 fn start_workers(
@@ -135,15 +171,26 @@ fn start_workers(
     workers
 }
 
-/// One worker until it is told to stop. One that ends before may hold a task whose lease lasts: the
+/// One worker until it is told to stop. It waits for an engine of others that is away for a while.
+/// One that ends before may hold a task whose lease lasts: the
 /// run is drained then, because nobody else would get that task for a long time.
 async fn work(worker: Worker, agent: CommandAgent, ledger: Arc<Ledger>, stop: Stop) {
-    match worker.run(&agent, &stop, |event| ledger.note(event)).await {
-        Ok(()) if stop.drain.is_cancelled() => return,
-        Ok(()) => ledger.fail("a worker ended before the tasks were done".to_owned()),
-        Err(error) => ledger.fail(format!("a worker ended: {error}")),
+    let mut away = Away::default();
+    loop {
+        match worker.run(&agent, &stop, |event| ledger.note(event)).await {
+            Ok(()) if stop.drain.is_cancelled() => return,
+            Ok(()) => ledger.fail("a worker ended before the tasks were done".to_owned()),
+            Err(error) if agent.keeps_results && away.may_end(&error, Instant::now()) => {
+                tracing::warn!(%error, "the engine is away: a worker tries again");
+                tokio::select! {
+                    () = sleep(Away::PAUSE) => continue,
+                    () = stop.drain.cancelled() => return,
+                }
+            }
+            Err(error) => ledger.fail(format!("a worker ended: {error}")),
+        }
+        return stop.drain.cancel();
     }
-    stop.drain.cancel();
 }
 
 /// Waits until every task is settled, the user says stop, or no worker is left.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use async_nats::{HeaderMap, Message, StatusCode};
+use async_nats::{HeaderMap, Message, StatusCode, Subject};
 use bus_core::{Error, ErrorKind, Result};
 use bus_envelope::Timestamp;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tokio::time::Instant;
 
 use crate::{codec::get, connection::Connection};
 
@@ -41,17 +42,15 @@ pub(crate) struct Refusal {
 }
 
 /// The server's word that a message is stored.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct PubAck {
     /// The stream.
     pub(crate) stream: String,
     /// The position; of a batch, that of its last message.
     pub(crate) seq: u64,
     /// Whether its id was known.
-    #[serde(default)]
     pub(crate) duplicate: bool,
     /// How many messages the batch had.
-    #[serde(default)]
     pub(crate) count: u64,
 }
 
@@ -129,10 +128,16 @@ impl Api {
         verb: &str,
         body: Bytes,
     ) -> Result<A, ApiFailure> {
-        let subject = format!("$JS.API.{verb}");
-        let asked = self.connection.request(op, subject, None, body).await;
+        let subject = Subject::from(format!("$JS.API.{verb}"));
+        let (asked_at, is_bare) = (Instant::now(), body.is_empty());
+        let asked = self.connection.request(op, subject.clone(), None, body).await;
         let answer = asked.map_err(|error| no_jetstream(error, op))?;
         let head: Head = read(op, &answer.payload)?;
+        if let Some(time) = head.ts.and_then(|ts| Timestamp::parse_rfc3339(&ts).ok()) {
+            // What only tells can be asked again.
+            let again = (is_bare && verb.contains(".INFO.")).then_some(subject.as_str());
+            self.connection.note_answer(time, asked_at, again);
+        }
         match head.error {
             Some(refusal) => Err(ApiFailure::Refused(refusal)),
             None => Ok(read(op, &answer.payload)?),
@@ -147,7 +152,8 @@ impl Api {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<PubAck, ApiFailure> {
-        let at = subject.clone();
+        let at = Subject::from(subject);
+        let subject = at.clone();
         let asked = self.connection.request(op, subject, Some(headers), body).await;
         let answer = asked.map_err(|error| match error.kind() {
             ErrorKind::NoRecipient => {
@@ -160,10 +166,15 @@ impl Api {
 
     /// Reads the answer to a publish.
     pub(crate) fn read_ack(op: &'static str, answer: &Message) -> Result<PubAck, ApiFailure> {
-        let head: Head = read(op, &answer.payload)?;
-        match head.error {
-            Some(refusal) => Err(ApiFailure::Refused(refusal)),
-            None => Ok(read(op, &answer.payload)?),
+        match read(op, &answer.payload)? {
+            Ack { error: Some(refusal), .. } => Err(ApiFailure::Refused(refusal)),
+            Ack { stream: Some(stream), seq, duplicate, count, .. } => {
+                Ok(PubAck { stream, seq, duplicate, count })
+            }
+            Ack { stream: None, .. } => {
+                let why = "the answer is no server's: it names no stream";
+                Err(Error::new(ErrorKind::Corrupt, op, why).unknown().into())
+            }
         }
     }
 
@@ -195,13 +206,15 @@ impl Api {
         stream: &str,
         (subject, body): (String, Bytes),
     ) -> Result<Vec<RawStored>, ApiFailure> {
-        let inbox = self.connection.new_inbox();
-        let mut answers = self.connection.subscribe(op, inbox.clone()).await?;
-        self.connection.publish(op, subject, Some(inbox), None, body).await?;
+        let connection = &self.connection;
+        let (mark, inbox) = (connection.violation_mark(), connection.new_inbox());
+        let mut answers = connection.subscribe(op, inbox.clone()).await?;
+        connection.publish(op, subject.clone(), Some(inbox.clone()), None, body).await?;
         let mut got = Vec::new();
         loop {
-            let waited = self.connection.in_time(op, answers.next()).await?;
-            let Some(answer) = waited else {
+            let places = (subject.as_str(), inbox.as_str());
+            let waited = connection.answer_on(op, mark, places, answers.next()).await;
+            let Some(answer) = waited.map_err(|error| error.at(stream))? else {
                 let closed = Error::new(ErrorKind::Unavailable, op, "the connection ended");
                 return Err(closed.at(stream).into());
             };
@@ -257,8 +270,22 @@ impl From<Error> for ApiFailure {
 /// What every answer may hold.
 #[derive(Deserialize)]
 struct Head {
-    #[serde(default)]
     error: Option<Refusal>,
+    /// The server's time.
+    ts: Option<String>,
+}
+
+/// The answer to a publish.
+#[derive(Deserialize)]
+struct Ack {
+    error: Option<Refusal>,
+    stream: Option<String>,
+    #[serde(default)]
+    seq: u64,
+    #[serde(default)]
+    duplicate: bool,
+    #[serde(default)]
+    count: u64,
 }
 
 fn read<A: DeserializeOwned>(op: &'static str, body: &[u8]) -> Result<A> {
@@ -284,7 +311,8 @@ fn read_stored(op: &'static str, answer: Message) -> Result<Option<RawStored>> {
     let headers = answer.headers.ok_or_else(|| damaged("a stored message has no headers"))?;
     let subject = get(&headers, "Nats-Subject").ok_or_else(|| damaged("it has no subject"))?;
     let seq = get(&headers, "Nats-Sequence").and_then(|seq| seq.parse().ok());
-    let time = get(&headers, "Nats-Time-Stamp").and_then(|time| Timestamp::parse_rfc3339(time).ok());
+    let time =
+        get(&headers, "Nats-Time-Stamp").and_then(|time| Timestamp::parse_rfc3339(time).ok());
     Ok(Some(RawStored {
         subject: subject.to_owned(),
         seq: seq.ok_or_else(|| damaged("a stored message has no position"))?,

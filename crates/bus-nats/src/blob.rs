@@ -34,7 +34,8 @@ mod upload;
 /// Each bucket has a stream of its own. The pieces of an upload lie under a subject of that upload,
 /// the leaf hashes behind them, and one small manifest a key says which upload the key stands for.
 /// Replacing a blob replaces its manifest; the pieces stay for those who read them, until
-/// [`BlobStore::sweep`] finds that they were long enough without a manifest.
+/// [`BlobStore::sweep`] finds that they were long enough without a manifest. A reader that takes
+/// longer than that grace time is told `Corrupt` where the pieces end.
 #[derive(Clone)]
 pub(crate) struct BlobStore {
     api: Api,
@@ -266,6 +267,7 @@ impl BlobStore {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "an engine sweeps beside its calls")]
     fn sweep_when_due(&self, bucket: &BucketName) {
         let now = Instant::now();
         let mut known = self.known();
@@ -350,6 +352,3 @@ const RACES_MAX: usize = 64;
 const LISTED_AT_ONCE: usize = 512;
 /// How often a connection that writes to a bucket sweeps it.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,9 @@
 //! Buckets on the layout of NATS KV: stream `KV_<bucket>`, one subject a key.
+//!
+//! What this engine adds to the promises: times to live are counted by the server in whole
+//! seconds, a fraction is rounded up, and the end comes up to 0.3 s later. The mark of an end stays
+//! for an hour; a watch that comes back later is told everything anew. Watching a bucket that is
+//! not there makes it, and needs the right to.
 
 use std::time::Duration;
 
@@ -10,11 +15,12 @@ use futures_util::stream;
 
 use crate::{
     api::{Api, ApiFailure, GetRequest, RawStored},
-    bucket::{layout::Place, watch::Follower},
+    bucket::{known::KnownValues, layout::Place, watch::Follower},
     codec::set,
 };
 
 mod channel;
+mod known;
 mod layout;
 mod watch;
 
@@ -23,6 +29,7 @@ pub(crate) struct Buckets {
     api: Api,
     /// How many copies of a new bucket there are.
     replicas: u64,
+    known: KnownValues,
 }
 
 /// What stands under a key.
@@ -37,13 +44,13 @@ enum Held {
 
 impl Buckets {
     pub(crate) fn new(api: Api, replicas: u64) -> Self {
-        Self { api, replicas }
+        Self { api, replicas, known: KnownValues::default() }
     }
 
     /// The current value under `key`. Cancel safe.
     pub(crate) async fn get(&self, bucket: BucketName, key: BucketKey) -> Result<Option<Entry>> {
         let place = self.place(&bucket);
-        match self.held("get", &place, &key).await? {
+        match self.held(GET, &place, &key).await? {
             Held::Value(entry) => Ok(Some(entry)),
             Held::Nothing | Held::End(_) => Ok(None),
         }
@@ -66,11 +73,13 @@ impl Buckets {
             set(&mut headers, "Nats-TTL", &whole_seconds(ttl).to_string())?;
         }
         let write = Write { op: PUT, place: &place, key: &key, headers, body: put.value };
-        match put.expect {
-            ExpectRevision::Any => self.write(&write, None).await,
-            ExpectRevision::Absent => self.write_where_nothing_is(&write).await,
-            ExpectRevision::Exactly(revision) => self.write_on(&write, revision).await,
-        }
+        let written = match put.expect {
+            ExpectRevision::Any => self.write(&write, None).await?,
+            ExpectRevision::Absent => self.write_where_nothing_is(&write).await?,
+            ExpectRevision::Exactly(revision) => self.write_on(&write, revision).await?,
+        };
+        self.known.note(&place.subject(&key), written);
+        Ok(written)
     }
 
     /// Deletes `key`. A dropped call may have deleted it.
@@ -81,23 +90,27 @@ impl Buckets {
         expect: ExpectRevision,
     ) -> Result<()> {
         let place = self.place(&bucket);
-        if expect == ExpectRevision::Absent {
-            return match self.held(DELETE, &place, &key).await? {
-                Held::Value(_) => Err(conflict(DELETE, &place, &key, "the key holds a value")),
-                Held::Nothing | Held::End(_) => Ok(()),
-            };
-        }
-        if expect == ExpectRevision::Any && place.info(&self.api, DELETE).await?.is_none() {
-            return Ok(());
-        }
+        let expected = match expect {
+            ExpectRevision::Exactly(revision) => Some(revision),
+            ExpectRevision::Any | ExpectRevision::Absent => {
+                match self.held(DELETE, &place, &key).await? {
+                    // No change, so no mark and nothing for a watch to tell.
+                    Held::Nothing | Held::End(_) => return Ok(()),
+                    Held::Value(_) if expect == ExpectRevision::Absent => {
+                        return Err(conflict(DELETE, &place, &key, "the key holds a value"));
+                    }
+                    Held::Value(_) => None,
+                }
+            }
+        };
         let mut headers = HeaderMap::new();
         set(&mut headers, layout::OPERATION, "PURGE")?;
         set(&mut headers, "Nats-Rollup", "sub")?;
         set(&mut headers, "Nats-TTL", &layout::ENDS_KEPT.as_secs().to_string())?;
         let write = Write { op: DELETE, place: &place, key: &key, headers, body: Bytes::new() };
-        match expect {
-            ExpectRevision::Exactly(revision) => self.write_on(&write, revision).await?,
-            ExpectRevision::Any | ExpectRevision::Absent => self.write(&write, None).await?,
+        match expected {
+            Some(revision) => self.write_on(&write, revision).await?,
+            None => self.write(&write, None).await?,
         };
         Ok(())
     }
@@ -138,7 +151,11 @@ impl Buckets {
                 return Err(if nobody { cannot_be_read(op, &subject) } else { error });
             }
         };
-        Ok(got.into_iter().next().map_or(Held::Nothing, read_held))
+        let held = got.into_iter().next().map_or(Held::Nothing, read_held);
+        if let Held::Value(entry) = &held {
+            self.known.note(&subject, entry.revision);
+        }
+        Ok(held)
     }
 
     /// Writes when the last revision under the key is `expected`; the outer refusal is the
@@ -187,7 +204,8 @@ impl Buckets {
             return Err(conflict(write.op, write.place, write.key, stale));
         }
         // The server would take the mark of an end for a value.
-        if let Held::End(end) = self.held(write.op, write.place, write.key).await?
+        if !self.known.has(&write.place.subject(write.key), revision)
+            && let Held::End(end) = self.held(write.op, write.place, write.key).await?
             && end == revision.0
         {
             return Err(conflict(write.op, write.place, write.key, stale));
@@ -242,6 +260,7 @@ fn cannot_be_read(op: &'static str, subject: &str) -> Error {
     Error::new(ErrorKind::Unavailable, op, "nobody answers for the bucket now").at(subject)
 }
 
+const GET: &str = "get";
 const PUT: &str = "put";
 const DELETE: &str = "delete";
 /// "wrong last sequence", and the same of a server in a cluster.

@@ -66,9 +66,7 @@ pub(crate) fn decode_live(
     map: &HeaderMap,
     body: Bytes,
 ) -> Result<Frame> {
-    // Who publishes CloudEvents without knowing this bus has named the message as well.
-    let id = get(map, FRAME_ID).or_else(|| get(map, EVENT_ID));
-    let id = id.ok_or_else(|| corrupt("has no id").at(subject))?;
+    let id = live_id(map).ok_or_else(|| corrupt("has no id").at(subject))?;
     let mut frame = Frame::new(parse_subject(subject)?, parse_id(id)?, body);
     frame.reply = reply.map(parse_subject).transpose()?;
     frame.headers = read_headers(map)?;
@@ -93,20 +91,30 @@ pub(crate) fn decode_stored(subject: &str, map: &HeaderMap, body: Bytes) -> Resu
     checked(frame)
 }
 
-/// Whether a message came from an append: core subscribers hear those as well.
-pub(crate) fn is_stored(map: &HeaderMap) -> bool {
-    get(map, MESSAGE_ID).is_some()
+/// The id of a live message.
+pub(crate) fn live_id(map: &HeaderMap) -> Option<&str> {
+    // Who publishes CloudEvents without knowing this bus has named the message as well.
+    get(map, FRAME_ID).or_else(|| get(map, EVENT_ID))
+}
+
+/// Whether a message has the id of a live one, and not that of one which came from an append: core
+/// subscribers hear those as well.
+pub(crate) fn is_live(map: &HeaderMap) -> bool {
+    // One walk through the few headers there are is quicker than to look each name up.
+    let mut has_id = false;
+    for (name, _) in map.iter() {
+        let name: &str = name.as_ref();
+        if name == MESSAGE_ID {
+            return false;
+        }
+        has_id |= name == FRAME_ID || name == EVENT_ID;
+    }
+    has_id
 }
 
 /// The filter of everything placed that `filter` covers.
 pub(crate) fn placed_filter(filter: &Filter) -> String {
     format!("{PLACED}*.*.{filter}")
-}
-
-/// The subject that a message of `subject` was appended under.
-pub(crate) fn plain_subject(subject: &str) -> &str {
-    let placed = subject.strip_prefix(PLACED).and_then(|placed| split_placed(placed).ok());
-    placed.map_or(subject, |placed| placed.subject)
 }
 
 /// Where a stream keeps a message of `subject`.

@@ -6,63 +6,105 @@
 
 use std::{sync::Arc, time::Duration};
 
-use async_nats::{
-    Auth, Client, ConnectErrorKind, ConnectOptions, HeaderMap, Message, Request, RequestErrorKind,
-    Subscriber,
-};
+use async_nats::{Client, HeaderMap, Message, Request, Subject, Subscriber};
 use bus_core::{Error, ErrorKind, Result};
 use bus_envelope::Timestamp;
 use bytes::Bytes;
-use futures_util::StreamExt;
 use tokio::{
-    sync::{broadcast, watch},
-    time::timeout,
+    sync::{Mutex, watch},
+    task::AbortHandle,
+    time::{Instant, timeout},
 };
 
-use self::{clock::ServerClock, watcher::Watcher};
-use crate::options::{NatsAuth, NatsOptions};
+use self::{
+    call::{Call, UnderWay, deaf, refused},
+    clock::ServerClock,
+    configure::{closed, connect_failed, not_connected, publish_failed, request_failed},
+    keeper::{Keeper, Time},
+    refusals::Act,
+    watcher::Watcher,
+};
+use crate::options::NatsOptions;
 
+mod call;
 mod clock;
+mod configure;
+mod fence;
+mod keeper;
+mod refusals;
+mod state;
 mod watcher;
 
-pub use watcher::ConnectionState;
-use watcher::Violation;
+pub(crate) use call::Mark;
+pub use state::ConnectionState;
 
 /// A connection to a server, made anew by itself when it is lost.
 pub(crate) struct Connection {
     client: Client,
     options: NatsOptions,
-    clock: ServerClock,
-    states: Arc<watch::Sender<ConnectionState>>,
-    violations: broadcast::Sender<Violation>,
+    watcher: Arc<Watcher>,
+    time: Arc<Time>,
+    under_way: UnderWay,
+    /// One close at a time.
+    closing: Mutex<()>,
+    keeper: AbortHandle,
 }
 
 impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// `Invalid` (an address), `Denied` (the server knows no such user), `Unavailable`.
+    /// `Invalid` (an address, the inbox prefix), `Denied` (the server knows no such user, or does
+    /// not let it hear its answers), `Unavailable`.
     pub(crate) async fn open(options: NatsOptions) -> Result<Arc<Self>> {
+        Self::open_at(options, clock::own_time()).await
+    }
+
+    /// Connects on a machine whose clock shows `own_time`.
+    async fn open_at(options: NatsOptions, own_time: Timestamp) -> Result<Arc<Self>> {
         const OP: &str = "connect";
         let addresses = options.addresses()?;
-        let watcher = Watcher::new();
-        let (states, violations) = (watcher.states(), watcher.violations());
-        let connecting = configure(&options, watcher).connect(addresses);
+        let inbox = options.own_inbox()?;
+        let watcher = Arc::new(Watcher::new(inbox.clone()));
+        let connecting = configure::configure(&options, &inbox, &watcher).connect(addresses);
         let late = |_| Error::new(ErrorKind::Unavailable, OP, "no server answers in time");
         let connected = timeout(options.connect_wait, connecting).await.map_err(late)?;
-        let client = connected.map_err(|error| {
-            let (kind, why) = match error.kind() {
-                ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
-                    (ErrorKind::Denied, "the server knows no such user")
-                }
-                ConnectErrorKind::Tls => (ErrorKind::Unavailable, "no encrypted connection"),
-                _ => (ErrorKind::Unavailable, "no server can be reached"),
-            };
-            Error::new(kind, OP, why).because(error)
-        })?;
-        watcher::connected_first(&states);
-        let clock = ServerClock::default();
-        Ok(Arc::new(Self { client, options, clock, states, violations }))
+        let client = connected.map_err(|error| connect_failed(OP, error))?;
+        watcher.states.follow(&client);
+        let time = Arc::new(Time::new(ServerClock::new(own_time)));
+        let keeper = Keeper {
+            client: client.clone(),
+            watcher: Arc::clone(&watcher),
+            time: Arc::clone(&time),
+            answer_wait: options.answer_wait,
+            barred_max: options.connect_wait,
+        };
+        let keeper = tokio::spawn(keeper.run()).abort_handle();
+        let connection = Arc::new(Self {
+            client,
+            options,
+            watcher,
+            time,
+            under_way: UnderWay::default(),
+            closing: Mutex::default(),
+            keeper,
+        });
+        connection.hear_first(OP).await?;
+        Ok(connection)
+    }
+
+    /// Asks the server for its time. When it may not be asked, the API's answers tell it later;
+    /// but when its answers do not reach us, nothing would.
+    async fn hear_first(&self, op: &'static str) -> Result<()> {
+        let asked = Instant::now();
+        let asking = keeper::ask(&self.client, &self.watcher, keeper::USER_INFO.to_owned());
+        if let Ok(Some(time)) = timeout(self.options.connect_wait, asking).await {
+            self.time.clock.note(time, asked);
+        }
+        match deaf(&self.watcher, op, self.violation_mark()) {
+            Some(denied) => Err(denied),
+            None => Ok(()),
+        }
     }
 
     /// The client, for what this does not offer.
@@ -70,14 +112,9 @@ impl Connection {
         &self.client
     }
 
-    /// What the connection was made with.
-    pub(crate) fn options(&self) -> &NatsOptions {
-        &self.options
-    }
-
     /// The state, to be watched.
     pub(crate) fn states(&self) -> watch::Receiver<ConnectionState> {
-        self.states.subscribe()
+        self.watcher.states.watch()
     }
 
     /// The largest message the server takes, headers included.
@@ -92,21 +129,51 @@ impl Connection {
 
     /// The time of the server's clock.
     pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
+        if self.time.clock.is_due() {
+            self.time.wanted.notify_one();
+        }
+        self.time.clock.now()
     }
 
-    /// Learns the server's time from one of its answers.
+    /// Learns the server's time from an answer that came not long ago.
     pub(crate) fn note_server_time(&self, time: Timestamp) {
-        self.clock.note(time);
+        self.time.clock.note_loosely(time);
+    }
+
+    /// Learns the server's time from the answer to a question asked at `asked`; one `without_body`
+    /// can be asked again for the time's sake.
+    pub(crate) fn note_answer(&self, time: Timestamp, asked: Instant, without_body: Option<&str>) {
+        self.time.clock.note(time, asked);
+        if let Some(subject) = without_body {
+            self.time.remember(subject);
+        }
     }
 
     /// Refuses a call when the bus is closed or not connected.
     pub(crate) fn check_open(&self, op: &'static str) -> Result<()> {
-        match &*self.states.borrow() {
+        if self.watcher.states.is_closing() {
+            return Err(closed(op));
+        }
+        self.check_connected(op)
+    }
+
+    fn check_connected(&self, op: &'static str) -> Result<()> {
+        let states = &self.watcher.states;
+        states.settle(&self.client);
+        match states.now() {
             ConnectionState::Connected { .. } => Ok(()),
             ConnectionState::Disconnected => Err(not_connected(op)),
-            ConnectionState::Closed => Err(Error::new(ErrorKind::Closed, op, "the bus is closed")),
+            ConnectionState::Denied => {
+                let why = self.watcher.barred_why();
+                let why = format!("the server lets this identity in no more: {why}");
+                Err(Error::new(ErrorKind::Denied, op, why))
+            }
+            ConnectionState::Closed => Err(closed(op)),
         }
+    }
+
+    fn begin(&self, op: &'static str) -> Call<'_> {
+        Call::begin(&self.watcher, &self.under_way, op)
     }
 
     /// Waits for what the server must answer, as long as any call may take.
@@ -115,21 +182,32 @@ impl Connection {
         op: &'static str,
         future: impl Future<Output = T>,
     ) -> Result<T> {
-        let mut states = self.states();
-        let epoch = states.borrow_and_update().epoch();
-        tokio::select! {
-            answer = timeout(self.options.answer_wait, future) => {
-                answer.map_err(|_| no_answer(op, self.options.answer_wait))
-            }
-            error = ended(op, &mut states, epoch) => Err(error),
-        }
+        let wait = self.options.answer_wait;
+        self.begin(op).wait(wait, future, |watcher, mark| deaf(watcher, op, mark)).await
+    }
+
+    /// Waits for one of the answers to what was sent at `mark` for `subject`, to come on `inbox`,
+    /// as long as any call may take. `Denied` when the server refuses one of the two.
+    pub(crate) async fn answer_on<T>(
+        &self,
+        op: &'static str,
+        mark: Mark,
+        (subject, inbox): (&str, &str),
+        answer: impl Future<Output = T>,
+    ) -> Result<T> {
+        let refusal = |watcher: &Watcher, mark: Mark| {
+            refused(watcher, op, (Act::Publish, subject), mark)
+                // It was sent: only its answer cannot come.
+                .or_else(|| refused(watcher, op, (Act::Subscribe, inbox), mark).map(Error::unknown))
+        };
+        self.begin(op).since(mark).wait(self.options.answer_wait, answer, refusal).await
     }
 
     /// Asks on `subject` and waits for the answer, as long as any call may take.
     pub(crate) async fn request(
         &self,
         op: &'static str,
-        subject: String,
+        subject: impl Into<Subject>,
         headers: Option<HeaderMap>,
         body: Bytes,
     ) -> Result<Message> {
@@ -144,26 +222,25 @@ impl Connection {
     pub(crate) async fn request_within(
         &self,
         op: &'static str,
-        (subject, headers, body): (String, Option<HeaderMap>, Bytes),
+        (subject, headers, body): (impl Into<Subject>, Option<HeaderMap>, Bytes),
         wait: Duration,
     ) -> Result<Message> {
         self.check_open(op)?;
-        let mut states = self.states();
-        let epoch = states.borrow_and_update().epoch();
-        let mut violations = self.violations.subscribe();
+        let mut call = self.begin(op);
+        if let Some(denied) = deaf(&self.watcher, op, call.mark()) {
+            return Err(denied);
+        }
+        let subject = subject.into();
         let mut request = Request::new().payload(body).timeout(None);
         if let Some(headers) = headers {
             request = request.headers(headers);
         }
         let asking = self.client.send_request(subject.clone(), request);
-        tokio::select! {
-            asked = timeout(wait, asking) => match asked {
-                Ok(answer) => answer.map_err(|error| request_failed(op, error)),
-                Err(_) => Err(no_answer(op, wait)),
-            },
-            error = watcher::refused(op, &mut violations, &subject) => Err(error),
-            error = ended(op, &mut states, epoch) => Err(error),
-        }
+        let refusal = |watcher: &Watcher, mark: Mark| {
+            refused(watcher, op, (Act::Publish, &subject), mark)
+                .or_else(|| deaf(watcher, op, mark).map(Error::unknown))
+        };
+        call.wait(wait, asking, refusal).await?.map_err(|error| request_failed(op, error))
     }
 
     /// Hands a message to the connection. Whether the server takes it is known after a
@@ -171,162 +248,80 @@ impl Connection {
     pub(crate) async fn publish(
         &self,
         op: &'static str,
-        subject: String,
+        subject: impl Into<Subject>,
         reply: Option<String>,
         headers: Option<HeaderMap>,
         body: Bytes,
     ) -> Result<()> {
         self.check_open(op)?;
+        self.send(op, (subject.into(), reply, headers, body)).await
+    }
+
+    async fn send(
+        &self,
+        op: &'static str,
+        (subject, reply, headers, body): (Subject, Option<String>, Option<HeaderMap>, Bytes),
+    ) -> Result<()> {
         let client = &self.client;
-        let headers = headers.unwrap_or_default();
         let publishing = async {
-            match reply {
-                Some(reply) => {
+            match (reply, headers) {
+                (None, None) => client.publish(subject, body).await,
+                (None, Some(headers)) => client.publish_with_headers(subject, headers, body).await,
+                (Some(reply), None) => client.publish_with_reply(subject, reply, body).await,
+                (Some(reply), Some(headers)) => {
                     client.publish_with_reply_and_headers(subject, reply, headers, body).await
                 }
-                None => client.publish_with_headers(subject, headers, body).await,
             }
         };
-        let sent = timeout(self.options.answer_wait, publishing);
-        let sent = sent.await.map_err(|_| {
-            Error::new(ErrorKind::Unavailable, op, "the connection takes no more now")
-        })?;
-        sent.map_err(|error| {
-            let kind = match error.kind() {
-                async_nats::PublishErrorKind::MaxPayloadExceeded => ErrorKind::TooLarge,
-                async_nats::PublishErrorKind::InvalidSubject => ErrorKind::Invalid,
-                async_nats::PublishErrorKind::Send => ErrorKind::Unavailable,
-            };
-            Error::new(kind, op, "the connection does not take it").because(error)
-        })
+        let sent = self.unless_full(op, publishing).await?;
+        sent.map_err(|error| publish_failed(op, error))
     }
 
     /// Hears `subject`; in force after a [`fence`](Self::fence).
     pub(crate) async fn subscribe(
         &self,
         op: &'static str,
-        subject: String,
+        subject: impl Into<Subject>,
     ) -> Result<Subscriber> {
         self.check_open(op)?;
-        let subscribed = timeout(self.options.answer_wait, self.client.subscribe(subject)).await;
-        let late = |_| Error::new(ErrorKind::Unavailable, op, "the connection takes no more now");
-        subscribed.map_err(late)?.map_err(|error| {
-            Error::new(ErrorKind::Unavailable, op, "the connection does not take it").because(error)
+        self.hear(op, subject.into()).await
+    }
+
+    async fn hear(&self, op: &'static str, subject: Subject) -> Result<Subscriber> {
+        let subscribed = self.unless_full(op, self.client.subscribe(subject)).await?;
+        subscribed.map_err(|error| {
+            let kind = match error.kind() {
+                async_nats::client::SubscribeErrorKind::InvalidSubject => ErrorKind::Invalid,
+                _ => ErrorKind::Unavailable,
+            };
+            Error::new(kind, op, "the connection does not take it").because(error)
         })
     }
 
-    /// A round trip to the server: what was sent before has reached it, and every subscription
-    /// made before is in force. The client's own `flush` waits for the socket alone.
-    pub(crate) async fn fence(&self, op: &'static str) -> Result<()> {
-        let inbox = self.new_inbox();
-        let mut back = self.subscribe(op, inbox.clone()).await?;
-        self.publish(op, inbox, None, None, Bytes::new()).await?;
-        match self.in_time(op, back.next()).await? {
-            Some(_) => Ok(()),
-            None => Err(not_connected(op).unknown()),
-        }
+    /// What the client cannot take now it never sees.
+    async fn unless_full<T>(
+        &self,
+        op: &'static str,
+        handing_over: impl Future<Output = T>,
+    ) -> Result<T> {
+        let full = |_| Error::new(ErrorKind::Unavailable, op, "the connection takes no more now");
+        timeout(self.options.answer_wait, handing_over).await.map_err(full)
     }
+}
 
-    /// Ends the connection once the server has everything that was handed over; calls after it
-    /// are `Closed`. A second close is fine.
-    pub(crate) async fn close(&self) -> Result<()> {
-        const OP: &str = "close";
-        let is_connected = match &*self.states.borrow() {
-            ConnectionState::Closed => return Ok(()),
-            state => matches!(state, ConnectionState::Connected { .. }),
-        };
-        let fenced = self.fence(OP).await;
-        self.states.send_replace(ConnectionState::Closed);
-        // Ends the client's own task. Nothing waits any more that it could lose.
-        let _ended = timeout(self.options.answer_wait, self.client.drain()).await;
-        if is_connected { fenced.map_err(Error::unknown) } else { Ok(()) }
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.watcher.give_up();
+        self.keeper.abort();
     }
 }
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").field("state", &*self.states.borrow()).finish_non_exhaustive()
+        let state = self.watcher.states.now();
+        f.debug_struct("Connection").field("state", &state).finish_non_exhaustive()
     }
 }
 
-fn configure(options: &NatsOptions, watcher: Watcher) -> ConnectOptions {
-    let auth = options.auth.clone();
-    // The key signs here and nowhere else: the client never holds a seed.
-    let mut connect = ConnectOptions::with_auth_callback(move |nonce| {
-        let auth = auth.clone();
-        async move {
-            let mut answer = Auth::new();
-            let key = match &auth {
-                NatsAuth::None => return Ok(answer),
-                NatsAuth::Nkey(key) => {
-                    answer.nkey = Some(key.public().text());
-                    &**key
-                }
-                NatsAuth::Jwt(credentials) => {
-                    answer.jwt = Some(credentials.jwt().to_owned());
-                    credentials.key()
-                }
-            };
-            answer.signature = Some(key.sign(&nonce).to_vec());
-            Ok(answer)
-        }
-    });
-    connect = connect
-        .name(&options.name)
-        .custom_inbox_prefix(&options.inbox_prefix)
-        .connection_timeout(options.connect_wait)
-        .request_timeout(None)
-        .ping_interval(options.ping_interval)
-        .client_capacity(options.waiting_max)
-        .require_tls(options.tls.required)
-        .reconnect_delay_callback(watcher::pause_before)
-        .event_callback(move |event| watcher.clone().note(event));
-    if options.tls.first {
-        connect = connect.tls_first();
-    }
-    for roots in &options.tls.roots {
-        connect = connect.add_root_certificates(roots.clone());
-    }
-    if let Some((certificate, key)) = &options.tls.client {
-        connect = connect.add_client_certificate(certificate.clone(), key.clone());
-    }
-    connect
-}
-
-/// Waits until the connection that a call went through is no more.
-async fn ended(
-    op: &'static str,
-    states: &mut watch::Receiver<ConnectionState>,
-    epoch: Option<u64>,
-) -> Error {
-    // The sender lives as long as the connection that waits.
-    let _gone = states.wait_for(|state| state.epoch() != epoch).await;
-    let why = "the connection was lost before the answer came";
-    Error::new(ErrorKind::Unavailable, op, why).unknown()
-}
-
-fn request_failed(op: &'static str, error: async_nats::RequestError) -> Error {
-    let (kind, why) = match error.kind() {
-        RequestErrorKind::NoResponders => {
-            return Error::new(ErrorKind::NoRecipient, op, "nobody listens");
-        }
-        RequestErrorKind::MaxPayloadExceeded => {
-            let why = "it is larger than the server's max_payload";
-            return Error::new(ErrorKind::TooLarge, op, why).because(error);
-        }
-        RequestErrorKind::InvalidSubject => {
-            return Error::new(ErrorKind::Invalid, op, "the subject is none").because(error);
-        }
-        RequestErrorKind::TimedOut => (ErrorKind::Timeout, "no answer came in time"),
-        RequestErrorKind::Other => (ErrorKind::Unavailable, "the connection ended"),
-    };
-    Error::new(kind, op, why).because(error).unknown()
-}
-
-fn no_answer(op: &'static str, wait: Duration) -> Error {
-    Error::new(ErrorKind::Timeout, op, format!("no answer came within {wait:?}")).unknown()
-}
-
-fn not_connected(op: &'static str) -> Error {
-    Error::new(ErrorKind::Unavailable, op, "there is no connection to a server now")
-}
+#[cfg(test)]
+mod tests;

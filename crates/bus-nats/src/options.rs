@@ -3,14 +3,16 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bus_core::{Error, ErrorKind, Result};
-use bus_crypto::{Credentials, SigningKey};
+use bus_crypto::{Credentials, Entropy, SigningKey, SystemEntropy};
+use bus_subjects::Subject;
+use data_encoding::HEXLOWER;
 
 use crate::profile::Profile;
 
 /// How to connect.
 ///
 /// No secret stands in a server's address: who connects is told by [`NatsAuth`] alone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct NatsOptions {
     /// Servers of one cluster, as `nats://host:port` or `tls://host:port`; at least one.
     pub servers: Vec<String>,
@@ -20,14 +22,16 @@ pub struct NatsOptions {
     pub auth: NatsAuth,
     /// How the connection is encrypted.
     pub tls: NatsTls,
-    /// The level before all answers to this connection; of its own for every identity, so that
-    /// nobody reads another's answers.
+    /// What the subjects of all answers to this connection begin with, before a level of its own
+    /// (`_INBOX`). Give every identity another one, and it the right to hear `<prefix>.>` alone:
+    /// then nobody reads another's answers.
     pub inbox_prefix: String,
     /// How the servers keep what is stored.
     pub profile: Profile,
     /// How long any call may take (5 s).
     pub answer_wait: Duration,
-    /// How long the first connection may take (5 s).
+    /// How long the first connection may take, and for how long a server may refuse to let us in
+    /// again before we give up (5 s).
     pub connect_wait: Duration,
     /// How often the server is asked whether it lives; it is given up after two without an answer
     /// (10 s).
@@ -96,6 +100,45 @@ impl NatsOptions {
             })
         };
         self.servers.iter().map(address).collect()
+    }
+
+    /// What the subjects of this connection's answers begin with: the prefix and a level that
+    /// nobody can guess.
+    pub(crate) fn own_inbox(&self) -> Result<String> {
+        let refuse = |why: String| Error::new(ErrorKind::Invalid, "inbox_prefix", why);
+        let Self { inbox_prefix: prefix, .. } = self;
+        Subject::parse(prefix).map_err(|error| refuse(error.to_string()).because(error))?;
+        if prefix.len() > INBOX_BYTES_MAX {
+            return Err(refuse(format!("it is longer than {INBOX_BYTES_MAX} bytes")));
+        }
+        let mut unique = [0; 16];
+        SystemEntropy::new().fill(&mut unique).map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "connect", "no randomness").because(error)
+        })?;
+        Ok(format!("{prefix}.{}", HEXLOWER.encode(&unique)))
+    }
+}
+
+/// With a subject's own 1,024 bytes it must fit in one line of the protocol.
+const INBOX_BYTES_MAX: usize = 256;
+
+impl std::fmt::Debug for NatsOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { servers, name, auth, tls, inbox_prefix, profile, .. } = self;
+        // Who wrote a password into an address is told so when it is used, and it is not shown.
+        let shown = |server: &String| server.rsplit('@').next().unwrap_or_default().to_owned();
+        f.debug_struct("NatsOptions")
+            .field("servers", &servers.iter().map(shown).collect::<Vec<_>>())
+            .field("name", name)
+            .field("auth", auth)
+            .field("tls", tls)
+            .field("inbox_prefix", inbox_prefix)
+            .field("profile", profile)
+            .field("answer_wait", &self.answer_wait)
+            .field("connect_wait", &self.connect_wait)
+            .field("ping_interval", &self.ping_interval)
+            .field("waiting_max", &self.waiting_max)
+            .finish()
     }
 }
 

@@ -1,9 +1,8 @@
 //! What streams hold: by position, by subject, from a position on; and what an operator removes.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bus_core::{Error, ErrorKind, Replay, Result, Retention, Seq, Stored};
-use bus_envelope::Timestamp;
 use bus_subjects::{Filter, StreamName, Subject};
 use serde::{Deserialize, Serialize};
 
@@ -19,17 +18,6 @@ mod replay;
 pub(crate) struct Read {
     api: Api,
     streams: Arc<Streams>,
-}
-
-/// What a stream holds now.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StreamLag {
-    /// When its messages leave.
-    pub(crate) retention: Retention,
-    /// How many messages it holds, under a lease or not.
-    pub(crate) stored: u64,
-    /// The age of the oldest.
-    pub(crate) oldest: Option<Duration>,
 }
 
 #[derive(Serialize)]
@@ -103,20 +91,6 @@ impl Read {
         let (_, info) = self.streams.info("replay", &stream).await?;
         let range = (from.0.max(1), info.state.last_seq);
         Ok(Replay::new(replay::read(self.api.clone(), stream, &filter, range)))
-    }
-
-    /// What `stream` holds now; what is under a lease is its consumers' to say.
-    ///
-    /// # Errors
-    /// As `Bus::lag`.
-    pub(crate) async fn lag(&self, stream: &StreamName) -> Result<StreamLag> {
-        let (spec, info) = self.streams.info("lag", stream).await?;
-        let now = info.asked_at().unwrap_or_else(|| self.api.connection().now());
-        let first = info.state.first_ts.as_deref();
-        let first = first.and_then(|text| Timestamp::parse_rfc3339(text).ok());
-        let stored = info.state.messages;
-        let oldest = first.filter(|_| stored > 0).map(|first| now.since(first));
-        Ok(StreamLag { retention: spec.retention, stored, oldest })
     }
 
     /// Removes the message at `seq`, and says whether there was one.

@@ -83,11 +83,17 @@ impl Streams {
         self.profile
     }
 
-    /// Makes sure that the stream exists exactly as specified.
+    /// Makes sure that the stream exists exactly as specified, in as many copies as the profile
+    /// has or more.
+    ///
+    /// What is placed is kept under subjects of its own. `messages_per_subject_max` therefore
+    /// holds for the plain messages of a subject, and again for those of each level and key:
+    /// `messages_max` alone bounds all of them together.
     ///
     /// # Errors
-    /// `Conflict` with every difference when it exists otherwise, or with the streams that it
-    /// overlaps; `Invalid`, and those of the API.
+    /// `Conflict` with every difference when it exists otherwise, too few copies among them, or
+    /// with the streams that it overlaps; `Unavailable` when the servers cannot keep so many
+    /// copies; `Invalid`, and those of the API.
     pub(crate) async fn declare(&self, mut spec: StreamSpec) -> Result<()> {
         const OP: &str = "declare";
         self.api.connection().check_open(OP)?;
@@ -104,6 +110,13 @@ impl Streams {
             Err(failure) if failure.err_code() == Some(OVERLAPS) => {
                 return Err(self.overlap(&spec).await);
             }
+            Err(failure) if matches!(failure.err_code(), Some(ONE_COPY_ONLY | NO_PEERS)) => {
+                // Said of a stream that exists as well: then the difference tells more.
+                match self.ask_info(OP, &spec.name).await {
+                    Ok(info) => info,
+                    Err(_) => return Err(too_few(self.profile, failure, &spec.name)),
+                }
+            }
             Err(failure) => return Err(failure.into_error(OP, &spec.name)),
         };
         let differences = config::drift(&wanted, &info.config);
@@ -119,7 +132,11 @@ impl Streams {
     ///
     /// # Errors
     /// `NotFound` when there is none that was declared; those of the API.
-    pub(crate) async fn named(&self, op: &'static str, name: &StreamName) -> Result<Arc<StreamSpec>> {
+    pub(crate) async fn named(
+        &self,
+        op: &'static str,
+        name: &StreamName,
+    ) -> Result<Arc<StreamSpec>> {
         self.api.connection().check_open(op)?;
         if let Some(known) = self.read(|known| known.names.get(name).cloned()) {
             return Ok(known);
@@ -276,9 +293,19 @@ fn unknown(op: &'static str, name: &StreamName) -> Error {
     Error::new(ErrorKind::NotFound, op, "there is no such stream").at(name)
 }
 
+fn too_few(profile: Profile, failure: ApiFailure, name: &StreamName) -> Error {
+    let refused = failure.into_error("declare", name);
+    let why = format!("the profile has {} copies: {}", profile.replicas(), refused.detail());
+    Error::new(ErrorKind::Unavailable, "declare", why).at(name)
+}
+
 fn unkept(op: &'static str, subject: &Subject) -> Error {
     Error::new(ErrorKind::NotFound, op, "no stream keeps this subject").at(subject)
 }
 
 const NAME_IN_USE: u32 = 10_058;
 const OVERLAPS: u32 = 10_065;
+/// One server alone keeps one copy.
+const ONE_COPY_ONLY: u32 = 10_074;
+/// Too few servers of a cluster, now at least.
+const NO_PEERS: u32 = 10_005;

@@ -6,20 +6,22 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::nats;
 use crate::repo::{Repo, name_of, succeeds};
 
 use super::{Better, Row};
 
-/// Builds and runs the program, and hands on each row as soon as it is printed.
+/// Builds and runs the program with these arguments, and hands on each row once it is printed.
 ///
 /// # Errors
 /// When the program does not build or fails, or prints what is no row.
-pub(super) fn measure(repo: &Repo, filter: &str, mut take: impl FnMut(Row)) -> Result<()> {
+pub(super) fn measure(repo: &Repo, words: &[&str], mut take: impl FnMut(Row)) -> Result<()> {
     if !succeeds(&mut repo.cargo(["build", "--quiet", "--release", "-p", "bus-bench"]))? {
         bail!("bus-bench does not build");
     }
     let mut command = Command::new(repo.target_dir()?.join("release").join("bus-bench"));
-    command.arg(filter).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped());
+    nats::lend(repo, &mut command);
     let mut program = command.spawn().with_context(|| name_of(&command))?;
     let printed = program.stdout.take().context("the program has no output")?;
     for line in BufReader::new(printed).lines() {

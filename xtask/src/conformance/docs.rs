@@ -7,10 +7,8 @@ use std::fs;
 use anyhow::{Context, Result};
 
 use super::row::{Outcome, Row};
+use crate::page::{PATH, Page};
 use crate::repo::Repo;
-
-/// Where the page stands, below the root of the repository.
-pub(super) const PATH: &str = "docs/conformance.md";
 
 /// The command that writes the page anew.
 pub(super) const COMMAND: &str = "cargo xtask conformance --write-docs";
@@ -69,24 +67,24 @@ fn cell(row: &Row) -> String {
 }
 
 /// A case's name as a sentence.
-fn sentence(case: &str) -> String {
+pub(crate) fn sentence(case: &str) -> String {
     let words = case.replace('_', " ");
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Writes the page, or says whether the one that is there is this one.
+/// Writes what the page says of promises, or says whether it is this.
 ///
 /// # Errors
-/// When it cannot be read or written.
-pub(super) fn settle(repo: &Repo, page: &str, write: bool) -> Result<bool> {
-    let place = repo.root().join(PATH);
-    if write {
-        fs::write(place, page).with_context(|| format!("write {PATH}"))?;
+/// When it cannot be written.
+pub(super) fn settle(repo: &Repo, promises: &str, write: bool) -> Result<bool> {
+    let mut page = Page::read(repo);
+    if page.promises == promises {
         return Ok(true);
     }
-    let there = fs::read_to_string(place).unwrap_or_default();
-    if there == page {
+    if write {
+        page.promises = promises.to_owned();
+        page.write(repo)?;
         return Ok(true);
     }
     eprintln!("conformance: {PATH} does not say what this run says; {COMMAND}");
@@ -105,8 +103,8 @@ pub(crate) fn lists_every_case(repo: &Repo) -> Result<bool> {
         let source = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         listed.extend(cases_of(&source).map(sentence));
     }
-    let page = fs::read_to_string(repo.root().join(PATH)).unwrap_or_default();
-    let on_page: BTreeSet<String> = promises_of(&page).map(str::to_owned).collect();
+    let page = Page::read(repo);
+    let on_page: BTreeSet<String> = promises_of(&page.promises).map(str::to_owned).collect();
     for missing in listed.difference(&on_page) {
         eprintln!("{PATH}: `{missing}` is missing; {COMMAND}");
     }

@@ -121,6 +121,16 @@ fn an_unknown_engine_is_a_usage_error() {
 }
 
 #[test]
+fn all_engines_are_what_no_engine_means() {
+    let args = Args::new(["--engine", "nats", "--engine=all"].map(str::to_owned));
+    assert!(Options::parse(args).unwrap().is_whole());
+    let args = Args::new(["--engine", "nats"].map(str::to_owned));
+    assert!(!Options::parse(args).unwrap().is_whole());
+    let args = Args::new(["--engine", "all", "--engine", "nats-like"].map(str::to_owned));
+    assert!(Options::parse(args).unwrap_err().is::<UsageError>());
+}
+
+#[test]
 fn the_page_is_written_from_a_whole_run_only() {
     for line in ["--write-docs --engine mem", "--write-docs lease"] {
         let args = Args::new(line.split(' ').map(str::to_owned));

@@ -14,6 +14,9 @@ pub(crate) struct WorkerArgs {
     /// The role whose queue is served.
     #[arg(long, value_name = "R", default_value = "worker", value_parser = RoleName::parse)]
     pub(crate) role: RoleName,
+    /// The run of a swarm whose tasks are shared: the id that `vakbus swarm` said, or its `run_id`.
+    #[arg(long, value_name = "RUN", conflicts_with = "role", value_parser = run)]
+    pub(crate) join: Option<String>,
     /// How many tasks run at once.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -37,6 +40,19 @@ pub(crate) struct WorkerArgs {
     pub(crate) command: Vec<OsString>,
 }
 
+impl WorkerArgs {
+    /// The run that is joined, and the name that its queue and its session have.
+    pub(crate) fn joined(&self) -> Option<(&str, String)> {
+        self.join.as_deref().map(|run| (run, format!("swarm-{run}")))
+    }
+}
+
+fn run(text: &str) -> Result<String, String> {
+    let id = uuid::Uuid::parse_str(text)
+        .map_err(|error| format!("{error}; expected the id that `vakbus swarm` said"))?;
+    Ok(id.to_string())
+}
+
 const WORKER_HELP: &str = "\
 The command gets the payload on stdin and, as text, in place of {}; what it writes to stdout is kept
 as the task's result. Its environment holds VAKBUS_TASK_ID, VAKBUS_ATTEMPT, VAKBUS_SESSION,
@@ -46,6 +62,13 @@ Exit code 0 of the command completes its task; anything else is tried again afte
 and at last dead-lettered. SIGTERM or Ctrl-C finishes what runs and then stops; a second one hands
 it back and stops now. With --until-empty the exit code is 3 when tasks were dead-lettered.
 
+Workers of other processes share a queue when they use the same engine: a daemon on one machine, a
+NATS server across machines (--nats-url). They need the workspace's keys: a copy of
+DATA_DIR/workspaces. With --join a worker takes tasks of a swarm that runs elsewhere; its receipts
+and dead letters are part of that run and of its evidence.
+
 Examples:
   vakbus worker --role coder --concurrency 4 -- ./agent.py
+  vakbus worker --nats-url nats://host:4222 --role coder -- ./agent.py
+  vakbus worker --join 01a22b8f-de51-7ad5-ada0-081fe20357f1 --until-empty -- ./agent.py
   vakbus worker --role fetch --until-empty --timeout 30s -- curl -fsS {}";

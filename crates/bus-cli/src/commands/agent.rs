@@ -6,9 +6,11 @@ use serde_json::json;
 use super::confirm::confirm;
 use crate::{
     args::{AgentCommand, Global},
+    engine::{self, NatsPlace},
     error::{CliError, Exit},
     home::Home,
     print,
+    secrets::Secrets,
     workspace::Workspace,
 };
 
@@ -34,9 +36,24 @@ pub(crate) fn run(command: AgentCommand, global: &Global) -> Result<Exit, CliErr
             let workspace = Workspace::open(&home, &global.workspace)?;
             confirm(yes, &format!("Revoke the key of agent {name} for ever?"))?;
             show_revoked(&workspace.revoke(&name)?, global)?;
+            tell_bus(&home, &workspace, global)?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// Tells the bus of a revocation where other machines hear of it only there.
+fn tell_bus(home: &Home, workspace: &Workspace, global: &Global) -> Result<(), CliError> {
+    let told =
+        NatsPlace::find(global, home, &Secrets::new(&global.config, home)).and_then(|place| {
+            let Some(place) = place else { return Ok(()) };
+            engine::block_on(async { place.tell(workspace).await })
+        });
+    told.map_err(|error| {
+        let what = "the key is revoked on this machine, and others are not told yet";
+        CliError::new(error.code(), format!("{what}: {}", error.what()))
+            .next("any command that reaches the bus tells them, such as: vakbus status")
+    })
 }
 
 fn show(certificate: &Certificate, global: &Global) -> Result<(), CliError> {

@@ -12,10 +12,11 @@ use serde_json::json;
 pub(crate) use self::restore::run as restore;
 use crate::{
     args::{BackupArgs, BackupCommand, Global},
-    engine::{self, Paths, Place, Session},
+    engine::{self, NatsPlace, Paths, Place, Session},
     error::{CliError, Exit},
     home::Home,
     print as out,
+    secrets::Secrets,
     workspace::Part,
 };
 
@@ -55,6 +56,7 @@ fn make(dir: &Path, global: &Global) -> Result<Exit, CliError> {
     // The daemon has a working directory of its own.
     let dir = std::path::absolute(dir).map_err(cannot)?;
     let home = Home::locate(global.data_dir.as_deref())?;
+    refuse_nats(global, &home, "back up")?;
     let paths = Paths::new(global, &home);
     if !paths.bus.exists() && !paths.is_served() {
         let what = format!("{} keeps no bus yet", home.path().display());
@@ -66,9 +68,28 @@ fn make(dir: &Path, global: &Global) -> Result<Exit, CliError> {
             target::check(&dir, home.path())?;
             Ok(Copied::from(bus.backup(&dir).await?))
         }
-        Place::Daemon { .. } | Place::Memory(_) => ask(session, &dir).await,
+        Place::Daemon { .. } | Place::Nats(_) | Place::Memory(_) => ask(session, &dir).await,
     })?;
     tell("backup", &dir, copied, global)
+}
+
+/// Refuses a bus that NATS servers keep: what is in this data home is not it.
+pub(super) fn refuse_nats(global: &Global, home: &Home, verb: &str) -> Result<(), CliError> {
+    let place = match NatsPlace::find(global, home, &Secrets::new(&global.config, home)) {
+        // It is a server's, whether it runs or not.
+        Err(error) if error.code() == Exit::Unreachable => None,
+        Ok(None) => return Ok(()),
+        found => found?,
+    };
+    let who = match place {
+        Some(place) => format!("the servers at {}", place.told()),
+        None => "the nats-server of `vakbus up --nats`".to_owned(),
+    };
+    let what = format!("{who} keep this bus, and vakbus can {verb} only this machine's own engine");
+    Err(CliError::usage(what).next(
+        "copy their JetStream store with their operator's tools (nats account backup), and \
+         DATA_DIR/workspaces as well",
+    ))
 }
 
 /// Refuses an agent whom a daemon would refuse.

@@ -9,6 +9,7 @@ use crate::{
     config::{
         self, Changed, Config, FILE_NAME, Key, Origin, Settings, SettingsFile, Standing, Value,
     },
+    engine::Paths,
     error::{CliError, Exit},
     home::Home,
     print,
@@ -73,7 +74,22 @@ fn show(config: &Config, with_origin: bool, global: &Global) -> Result<(), CliEr
             }
         }
     }
-    Ok(())
+    engine(config, &home, global)
+}
+
+/// Says which engine these settings lead to.
+fn engine(config: &Config, home: &Home, global: &Global) -> Result<(), CliError> {
+    let of_home = Paths::new(global, home).nats()?.map(|running| running.url);
+    let servers = config.nats_url().map(|(url, _)| url.to_owned()).or(of_home);
+    if global.json {
+        let name = if servers.is_some() { "nats" } else { "own" };
+        return print::json(&json!({ "engine": name, "servers": servers }));
+    }
+    let told = match servers {
+        Some(servers) => format!("nats at {servers}; what it promises: vakbus status"),
+        None => "this machine's own".to_owned(),
+    };
+    print::line(&print::harmless(&format!("{:<34} {told}", "engine")))
 }
 
 fn set(

@@ -3,6 +3,7 @@
 mod control;
 mod grounds;
 mod keeper;
+mod nats;
 mod notify;
 mod signals;
 mod status;
@@ -41,7 +42,13 @@ pub(crate) fn run(args: &UpArgs, global: &Global) -> Result<Exit, CliError> {
     if args.check {
         return status(global);
     }
-    engine::block_on(async { serve(args, global).await })
+    engine::block_on(async {
+        match (args.nats, global.config.nats_url().is_some() && !global.memory) {
+            (true, _) => nats::supervise(args, global).await,
+            (false, true) => nats::keep_house(args, global).await,
+            (false, false) => serve(args, global).await,
+        }
+    })
 }
 
 async fn serve(args: &UpArgs, global: &Global) -> Result<Exit, CliError> {
@@ -54,6 +61,7 @@ async fn serve(args: &UpArgs, global: &Global) -> Result<Exit, CliError> {
     if paths.is_served() {
         return Err(second(&paths));
     }
+    leave_nats(&paths).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let (engine, disk) = tokio::select! {
         opened = open(args, global, &paths, &clock) => opened?,
@@ -66,7 +74,7 @@ async fn serve(args: &UpArgs, global: &Global) -> Result<Exit, CliError> {
         LinkServer::bind(&paths.socket, Arc::clone(&engine), admission.clone(), limits).await?;
     let host = control::Host::new(disk.as_ref(), home.path().to_owned());
     let server = server.control(Arc::new(host));
-    let mut grounds = Grounds::new(home, Arc::clone(&engine), admission);
+    let mut grounds = Grounds::new(home, Arc::clone(&engine), Some(admission));
     grounds.refresh().await?;
     let running = Running {
         pid: std::process::id(),
@@ -84,6 +92,16 @@ async fn serve(args: &UpArgs, global: &Global) -> Result<Exit, CliError> {
     let stopped = stop(server, disk, &mut asks).await;
     paths.forget();
     watched.and(stopped).map(|()| Exit::Done)
+}
+
+/// Has the bus of the data home be this machine's own again, unless its server runs.
+async fn leave_nats(paths: &Paths) -> Result<(), CliError> {
+    nats::check_free(paths).await?;
+    if paths.leave_nats()? {
+        let store = paths.nats.display();
+        out::remark(&format!("this machine's own engine from now on; {store} is left as it is"));
+    }
+    Ok(())
 }
 
 /// Opens the engine: on disk, or with `--memory` one that keeps nothing.

@@ -20,7 +20,10 @@ use crate::{
 };
 
 /// Serves the queue until it is told to stop, or with `--until-empty` until nothing is left.
-pub(crate) fn run(args: WorkerArgs, global: &Global) -> Result<Exit, CliError> {
+pub(crate) fn run(mut args: WorkerArgs, global: &Global) -> Result<Exit, CliError> {
+    if let Some((_, swarm)) = args.joined() {
+        args.role = RoleName::parse(&swarm)?;
+    }
     let mut words = args.command.clone().into_iter();
     let Some(program) = words.next() else {
         return Err(CliError::usage("no command is given").next("vakbus worker --help"));
@@ -38,8 +41,14 @@ async fn serve(
 ) -> Result<Exit, CliError> {
     session.secrets.withhold(&mut command);
     let mut signals = Signals::new();
-    let run_id = run_id(&*session.clock, &*session.entropy)?;
-    let name = SessionId::parse(&format!("worker-{run_id}"))?;
+    let (run_id, name) = match args.joined() {
+        Some((run, swarm)) => (run.to_owned(), SessionId::parse(&swarm)?),
+        None => {
+            let run_id = run_id(&*session.clock, &*session.entropy)?;
+            let name = SessionId::parse(&format!("worker-{run_id}"))?;
+            (run_id, name)
+        }
+    };
     let scope = Scope { session: Some(name.clone()), queue: Some(args.role.clone()) };
     let agent = session.agent(Part::Worker, scope).await?;
     let handler = CommandAgent { command, session: name, run_id, keeps_results: true };

@@ -68,6 +68,18 @@ keys! {
         Some("auto"), "when to use colours: auto, always or never";
     NatsUrl = "server.bus.nats_url", Kind::Url, ["VAKBUS_NATS_URL", "VAK_BUS_NATS_URL"], Trusted,
         None, "the NATS server to use instead of this machine's own engine";
+    NatsProfile = "server.bus.profile", Kind::Word(&["development", "synced", "replicated"]),
+        ["VAKBUS_NATS_PROFILE"], Trusted,
+        Some("development"), "how its servers keep what is stored: development, synced or replicated";
+    NatsTls = "server.bus.tls", Kind::Word(&["auto", "required", "first"]), ["VAKBUS_NATS_TLS"],
+        Trusted, Some("auto"),
+        "encryption: auto (where the server or the URL asks for it), required, or first";
+    NatsTlsCa = "server.bus.tls_ca", Kind::Path, ["VAKBUS_NATS_TLS_CA"], Trusted,
+        None, "the PEM file of who may vouch for its servers; the system's when not set";
+    NatsTlsCert = "server.bus.tls_cert", Kind::Path, ["VAKBUS_NATS_TLS_CERT"], Trusted,
+        None, "a certificate to show to its servers, in PEM";
+    NatsTlsPrivate = "server.bus.tls_key", Kind::Path, ["VAKBUS_NATS_TLS_KEY"], Trusted,
+        None, "the private file with the key of that certificate, in PEM";
     WorkspaceSecretEnv = "server.bus.workspace_secret_env", Kind::Variable,
         ["VAKBUS_WORKSPACE_SECRET_ENV"], Trusted,
         None, "the name of the variable that holds the workspace's secret";

@@ -20,7 +20,7 @@ pub(crate) enum Value {
     Path(PathBuf),
     /// When to use colours.
     Color(Color),
-    /// Where a server is; holds no user and no password.
+    /// Where a server is, or several of one cluster; holds no user and no password.
     Url(String),
     /// The name of a variable of the environment.
     Variable(String),
@@ -30,6 +30,8 @@ pub(crate) enum Value {
     Count(u64),
     /// A span of time.
     Duration(Duration),
+    /// One of the words that a setting knows.
+    Word(&'static str),
 }
 
 /// When stored messages reach the disk.
@@ -50,7 +52,7 @@ pub(crate) enum Kind {
     Path,
     /// `auto`, `always` or `never`.
     Color,
-    /// A NATS URL.
+    /// A NATS URL, or several.
     Url,
     /// The name of a variable.
     Variable,
@@ -63,6 +65,8 @@ pub(crate) enum Kind {
     },
     /// A span of time, such as `5s`.
     Duration,
+    /// One of these words.
+    Word(&'static [&'static str]),
 }
 
 impl Kind {
@@ -82,7 +86,7 @@ impl Kind {
                 "never" => Ok(Value::Color(Color::Never)),
                 _ => Err(self.expected()),
             },
-            Self::Url => url(text).map(Value::Url),
+            Self::Url => urls(text).map(Value::Url),
             Self::Variable => variable(text).map(Value::Variable),
             Self::Sync if text == "always" => Ok(Value::Sync(SyncMode::Always)),
             Self::Sync => match humantime::parse_duration(text) {
@@ -92,6 +96,10 @@ impl Kind {
             Self::Count { .. } => self.count(text.parse().map_err(|_| self.expected())?),
             Self::Duration => {
                 humantime::parse_duration(text).map(Value::Duration).map_err(|_| self.expected())
+            }
+            Self::Word(words) => {
+                let known = words.iter().find(|word| **word == text);
+                known.map(|word| Value::Word(word)).ok_or_else(|| self.expected())
             }
         }
     }
@@ -116,12 +124,18 @@ impl Kind {
             }
             Self::Path => "expected a path".to_owned(),
             Self::Color => "expected \"auto\", \"always\" or \"never\"".to_owned(),
-            Self::Url => "expected a URL such as \"nats://host:4222\"".to_owned(),
+            Self::Url => "expected a URL such as \"nats://host:4222\", or several of one cluster \
+                          with commas between them"
+                .to_owned(),
             Self::Variable => "expected the name of a variable: letters, digits and '_'".to_owned(),
             Self::Sync => "expected \"always\" or a span of time such as \"100ms\"".to_owned(),
             Self::Count { max } if max == i64::MAX as u64 => "expected a whole number".to_owned(),
             Self::Count { max } => format!("expected a whole number up to {max}"),
             Self::Duration => "expected a span of time such as \"5s\"".to_owned(),
+            Self::Word(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                format!("expected one of {}", quoted.join(", "))
+            }
         }
     }
 }
@@ -154,6 +168,7 @@ impl std::fmt::Display for Value {
             Self::Color(Color::Always) => f.write_str("always"),
             Self::Color(Color::Never) => f.write_str("never"),
             Self::Url(text) | Self::Variable(text) => f.write_str(text),
+            Self::Word(word) => f.write_str(word),
             Self::Sync(SyncMode::Always) => f.write_str("always"),
             Self::Sync(SyncMode::Every(time)) | Self::Duration(time) => {
                 humantime::format_duration(*time).fmt(f)
@@ -173,19 +188,23 @@ fn path(text: &str, base: &Path) -> Result<PathBuf, String> {
     Ok(base.join(text))
 }
 
-/// A scheme, a host, and nothing that only its owner may know.
-fn url(text: &str) -> Result<String, String> {
-    let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-    match rest {
-        Some(rest) if rest.contains('@') => {
-            Err("expected a URL without user and password, which are secrets".to_owned())
-        }
-        Some(rest) if is_plain && !rest.is_empty() && !rest.starts_with([':', '/']) => {
-            Ok(text.to_owned())
-        }
-        _ => Err(Kind::Url.expected()),
+/// Servers with commas between them: each a scheme, a host, and nothing that only its owner may
+/// know.
+fn urls(text: &str) -> Result<String, String> {
+    // Told first: what is before it may be a password with a comma in it.
+    if SCHEMES.iter().any(|scheme| text.starts_with(scheme)) && text.contains('@') {
+        return Err("expected a URL without user and password, which are secrets".to_owned());
     }
+    match text.split(',').all(is_url) {
+        true => Ok(text.to_owned()),
+        false => Err(Kind::Url.expected()),
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
+    text.bytes().all(|byte| byte.is_ascii_graphic())
+        && rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with([':', '/']))
 }
 
 fn variable(text: &str) -> Result<String, String> {

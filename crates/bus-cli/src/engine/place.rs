@@ -1,19 +1,20 @@
-//! Where the bus is: with a daemon, in the data home, or in this process alone.
+//! Where the bus is: with a daemon, in the data home, on NATS servers, or in this process alone.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use bus_core::{Bus, Clock, Engine, ErrorKind, Identity, planes};
+use bus_core::{Bus, Clock, Engine, ErrorKind, Identity, Roster, planes};
 use bus_disk::{DiskBus, DiskOptions, Sync};
 use bus_link::{LinkBus, LinkOptions};
 use bus_mem::InMemoryBus;
 use tokio::time::{Instant, sleep};
 
-use super::daemon::Paths;
+use super::{daemon::Paths, nats::NatsPlace};
 use crate::{
     args::Global,
     config::SyncMode,
     error::{CliError, Exit},
     home::Home,
+    secrets::Secrets,
     workspace::Workspace,
 };
 
@@ -28,6 +29,8 @@ pub(crate) enum Place {
     },
     /// That of the data home, which this process alone uses meanwhile.
     Disk(DiskBus),
+    /// On NATS servers.
+    Nats(NatsPlace),
     /// In the memory of this process.
     Memory(InMemoryBus),
 }
@@ -37,13 +40,16 @@ impl Place {
     pub(super) async fn open(
         global: &Global,
         home: &Home,
-        workspace: &Workspace,
+        (workspace, secrets): (&Workspace, &Secrets),
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, CliError> {
         if global.memory {
             let bus = InMemoryBus::with_limits(Arc::clone(clock), global.config.limits());
             declare(&bus.connect(), workspace).await?;
             return Ok(Self::Memory(bus));
+        }
+        if let Some(place) = NatsPlace::find(global, home, secrets)? {
+            return Ok(Self::Nats(place));
         }
         let paths = Paths::new(global, home);
         let until = Instant::now() + PATIENCE;
@@ -66,8 +72,13 @@ impl Place {
     }
 
     /// A connection for one agent.
-    pub(super) async fn connect(&self, identity: Identity) -> Result<Arc<dyn Engine>, CliError> {
+    pub(super) async fn connect(
+        &self,
+        identity: Identity,
+        (workspace, roster): (&Workspace, &Arc<Roster>),
+    ) -> Result<Arc<dyn Engine>, CliError> {
         match self {
+            Self::Nats(place) => place.connect(&identity, workspace, roster).await,
             Self::Daemon { socket, .. } => {
                 let link = LinkBus::connect(socket, identity, LinkOptions::default()).await;
                 Ok(Arc::new(link?))
@@ -95,7 +106,7 @@ impl Place {
     /// Refuses to go on where nobody else can take part.
     pub(crate) fn check_shared(&self, what: &str) -> Result<(), CliError> {
         match self {
-            Self::Daemon { .. } => Ok(()),
+            Self::Daemon { .. } | Self::Nats(_) => Ok(()),
             Self::Memory(_) => {
                 let what = format!("with --memory this process is alone: nobody can {what}");
                 Err(CliError::usage(what).next("leave it out, and start a daemon: vakbus up"))
@@ -116,6 +127,7 @@ impl Place {
         match self {
             // Its connections close when their agents are gone; nothing waits here.
             Self::Daemon { .. } => Ok(()),
+            Self::Nats(place) => place.close().await,
             Self::Disk(bus) => Ok(bus.shut_down().await?),
             Self::Memory(bus) => Ok(bus.close().await?),
         }

@@ -7,7 +7,7 @@ use bus_envelope::{ChainLimits, ChainScope, ChainSet, ChainTotals, MessageEnvelo
 use bus_evidence::{BundleWriter, Log, Options};
 use bus_subjects::{Address, AddressKind, Filter, StreamName};
 
-use super::{feeder::Fed, fleet::Fleet, ledger::Ledger};
+use super::{feeder::Fed, fleet::Fleet, ledger::Ledger, others::Seen};
 use crate::error::{CliError, Exit};
 
 /// The receipts and dead letters of a run, as they are stored.
@@ -26,7 +26,7 @@ const WINDOW: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 /// Reads everything back and walks every chain. What cannot be read is a trouble of the run; the
 /// rest is read all the same.
-pub(super) async fn read(fleet: &Fleet, ledger: &Ledger) -> Stored {
+pub(super) async fn read((fleet, others): (&Fleet, &Seen), ledger: &Ledger) -> Stored {
     let mut chains = ChainSet::new(ChainLimits { chains_max: CHAINS_MAX, window: WINDOW });
     let engine = &*fleet.engine;
     let (of_receipts, of_letters) = of_this_run(fleet);
@@ -36,7 +36,8 @@ pub(super) async fn read(fleet: &Fleet, ledger: &Ledger) -> Stored {
     }
     let letters = planes::dead_letters_stream();
     let mut dead_letters = read_stream(engine, letters, of_letters, ledger).await;
-    let lives = fleet.worker_lives();
+    let mut lives = fleet.worker_lives();
+    lives.extend(&others.lives);
     dead_letters.retain(|letter| lives.contains(&letter.lineage.incarnation));
     for envelope in &dead_letters {
         chains.feed(ChainScope::incarnation_of(envelope), envelope);
@@ -55,7 +56,7 @@ fn of_this_run(fleet: &Fleet) -> (Filter, Filter) {
 /// Writes the bundle and then verifies it as a stranger would.
 pub(super) fn write(
     dir: &Path,
-    fleet: &Fleet,
+    (fleet, others): (&Fleet, &Seen),
     fed: &Fed,
     stored: &Stored,
 ) -> Result<bus_evidence::Report, CliError> {
@@ -67,7 +68,7 @@ pub(super) fn write(
     let mut bundle = BundleWriter::create(dir, workspace, &fleet.session)
         .map_err(|error| failed(error.to_string()))?;
     let mut write = || -> Result<(), String> {
-        for token in fleet.certificates() {
+        for token in fleet.certificates().chain(others.certificates.iter().map(String::as_str)) {
             bundle.certificate(token).map_err(|error| error.to_string())?;
         }
         for frame in &fed.frames {

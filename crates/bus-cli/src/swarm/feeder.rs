@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use bus_core::{Endpoint, Frame, Result};
+use bus_core::{Endpoint, Error, ErrorKind, Frame, Result, Sent};
 use bus_envelope::Draft;
 use bus_subjects::Address;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{ledger::Ledger, plan::Plan};
+use super::{away::Away, ledger::Ledger, plan::Plan};
 
 /// What was put onto the queue.
 #[derive(Debug, Default)]
@@ -53,10 +54,12 @@ async fn send_all(
         if let Some(trace) = &plan.trace {
             draft = draft.trace(trace.clone());
         }
-        if let Some(id) = &task.id {
-            draft = draft.id(id);
-        }
-        let sent = orchestrator.send(draft).await?;
+        // An id of its own makes a draft safe to be given again.
+        let id = match &task.id {
+            Some(id) => id.clone(),
+            None => new_id(orchestrator)?,
+        };
+        let Some(sent) = send(orchestrator, draft.id(&id), drain).await? else { break };
         fed.ids.push(sent.id);
         if plan.evidence.is_some() {
             fed.frames.push(sent.frame);
@@ -65,4 +68,30 @@ async fn send_all(
         tokio::task::yield_now().await;
     }
     Ok(())
+}
+
+/// Sends one task, also to an engine that is away for a while; none when the run is drained first.
+async fn send(
+    orchestrator: &Endpoint,
+    draft: Draft,
+    drain: &CancellationToken,
+) -> Result<Option<Sent>> {
+    let mut away = Away::default();
+    loop {
+        match orchestrator.send(draft.clone()).await {
+            Err(error) if away.may_end(&error, Instant::now()) => {
+                tracing::warn!(%error, "the engine is away: a task is sent again");
+                tokio::select! {
+                    () = sleep(Away::PAUSE) => {}
+                    () = drain.cancelled() => return Ok(None),
+                }
+            }
+            sent => return sent.map(Some),
+        }
+    }
+}
+
+fn new_id(orchestrator: &Endpoint) -> Result<String> {
+    let id = super::run_id(orchestrator.clock(), orchestrator.entropy());
+    id.map_err(|error| Error::new(ErrorKind::Unavailable, "send", error.what().to_owned()))
 }

@@ -1,6 +1,6 @@
-//! The agents of one swarm on an engine of their own, each with a key, a certificate and rights.
+//! The agents of one swarm, each with a key, a certificate, rights and a connection of its own.
 
-use std::{collections::HashSet, num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashSet, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use bus_core::{
     BusMetrics, CheckpointPolicy, Clock, Endpoint, EndpointParts, Engine, EventFeed, Guarded,
@@ -14,7 +14,7 @@ use bus_subjects::{Address, Role, SessionId, StreamName};
 use uuid::Uuid;
 
 use super::{
-    ground::{Ground, Twins},
+    ground::{Ground, Site, Twins},
     ledger::Ledger,
     plan::Plan,
 };
@@ -29,11 +29,12 @@ pub(super) struct Fleet {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<BusMetrics>,
     pub(super) account: PublicKey,
-    /// Whether it goes through a daemon, where others are.
+    /// Whether it works where others are, who may join it.
     pub(super) is_shared: bool,
+    pub(super) roster: Arc<Roster>,
     observer: Endpoint,
     observer_connection: Arc<dyn Engine>,
-    workers: Vec<Endpoint>,
+    workers: Vec<(Endpoint, Arc<dyn Engine>)>,
     work: StreamName,
 }
 
@@ -72,24 +73,26 @@ impl Fleet {
     pub(super) async fn start(
         workspace: &Workspace,
         plan: &mut Plan,
-        (secrets, daemon): (&Secrets, Option<PathBuf>),
+        (secrets, site): (&Secrets, Site),
     ) -> Result<Self, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy::new());
         let run_id = run_id(&*clock, &*entropy)?;
-        let is_shared = daemon.is_some();
-        let ground = match daemon {
-            Some(socket) => {
-                plan.role = Ground::queue(&run_id)?;
-                Ground::Daemon(socket)
-            }
-            None => Ground::Own(InMemoryBus::with_limits(Arc::clone(&clock), plan.limits)),
+        let ground = match site {
+            Site::Own => Ground::Own(InMemoryBus::with_limits(Arc::clone(&clock), plan.limits)),
+            Site::Daemon(socket) => Ground::Daemon(socket),
+            Site::Nats(place) => Ground::Nats(place),
         };
+        let is_shared = !matches!(ground, Ground::Own(_));
+        if is_shared {
+            plan.role = Ground::queue(&run_id)?;
+        }
         ground.declare(workspace).await?;
         let shared = Shared {
             ground,
             keyring: Arc::new(workspace.keyring(secrets)?),
-            roster: Arc::new(workspace.roster()?),
+            // Whoever joins may be certified while it runs.
+            roster: Arc::new(workspace.living_roster()?),
             clock,
             entropy,
             metrics: Arc::new(BusMetrics::default()),
@@ -97,21 +100,22 @@ impl Fleet {
         };
         let agent = async |name: &str, role| {
             let twins = shared.ground.agent(workspace, &shared.roster, (name, role))?;
-            shared.endpoint(twins, plan).await
+            shared.endpoint(twins, (workspace, plan)).await
         };
         let (orchestrator, connection) = agent("swarm", Role::Orchestrator).await?;
         let (observer, observer_connection) = agent("swarm-observer", Role::Observer).await?;
         let mut workers = Vec::with_capacity(plan.workers);
         for number in 1..=plan.workers {
-            workers.push(agent(&format!("swarm-worker-{number}"), Role::Worker).await?.0);
+            workers.push(agent(&format!("swarm-worker-{number}"), Role::Worker).await?);
         }
         Ok(Self {
             // The whole engine where it is this run's own; else what its operator may.
             engine: match &shared.ground {
                 Ground::Own(bus) => Arc::new(bus.connect()),
-                Ground::Daemon(_) => connection,
+                Ground::Daemon(_) | Ground::Nats(_) => connection,
             },
             is_shared,
+            roster: shared.roster,
             session: shared.session,
             run_id,
             orchestrator,
@@ -131,7 +135,7 @@ impl Fleet {
         if self.is_shared {
             (spec.lease, spec.hears_cancels) = (LEASE_OF_DAEMON, true);
         }
-        self.workers.iter().map(|w| Worker::new(w.clone(), spec.clone())).collect()
+        self.endpoints().map(|worker| Worker::new(worker.clone(), spec.clone())).collect()
     }
 
     /// What each worker does.
@@ -153,6 +157,10 @@ impl Fleet {
 
     /// Ends the live events of this session for its observer, after those that are there.
     pub(super) async fn hush(&self) -> bus_core::Result<()> {
+        // What a worker published last may still be on its way.
+        for (_, connection) in &self.workers {
+            connection.close().await?;
+        }
         self.observer_connection.close().await
     }
 
@@ -171,15 +179,19 @@ impl Fleet {
         Some(format!("tasks stay in the queue {role}; to go on: vakbus worker --role {role} -- …"))
     }
 
-    /// The lives of the workers of this run.
+    /// The lives of this run's own workers.
     pub(super) fn worker_lives(&self) -> HashSet<Uuid> {
-        self.workers.iter().map(Endpoint::incarnation).collect()
+        self.endpoints().map(Endpoint::incarnation).collect()
     }
 
-    /// The certificates of all agents that sign something.
+    /// The certificates of this run's own agents that sign something.
     pub(super) fn certificates(&self) -> impl Iterator<Item = &str> {
-        let all = std::iter::once(&self.orchestrator).chain(&self.workers);
+        let all = std::iter::once(&self.orchestrator).chain(self.endpoints());
         all.map(|endpoint| endpoint.identity().certificate().token())
+    }
+
+    fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.workers.iter().map(|(endpoint, _)| endpoint)
     }
 }
 
@@ -199,9 +211,9 @@ impl Shared {
     async fn endpoint(
         &self,
         mut twins: Twins,
-        plan: &Plan,
+        (workspace, plan): (&Workspace, &Plan),
     ) -> Result<(Endpoint, Arc<dyn Engine>), CliError> {
-        let connection = self.ground.connect(&mut twins).await?;
+        let connection = self.ground.connect(&mut twins, (workspace, &self.roster)).await?;
         let identity = twins.signing;
         let session = Some(self.session.clone());
         let queue = Some(plan.role.clone());

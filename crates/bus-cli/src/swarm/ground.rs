@@ -1,4 +1,4 @@
-//! Where a swarm works: with the daemon of the data home when one runs, else in its own memory.
+//! Where a swarm works: on NATS servers, with the daemon of the data home, else in its own memory.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,11 +10,22 @@ use bus_subjects::{AgentId, Role, RoleName};
 use super::VALID_FOR;
 use crate::{
     args::Global,
-    engine::Paths,
+    engine::{NatsPlace, Paths},
     error::CliError,
     home::Home,
+    secrets::Secrets,
     workspace::{Part, Workspace},
 };
+
+/// Where a run is to work.
+pub(super) enum Site {
+    /// In its own memory.
+    Own,
+    /// With the daemon at this socket.
+    Daemon(PathBuf),
+    /// On NATS servers.
+    Nats(NatsPlace),
+}
 
 /// The engine of a run.
 pub(super) enum Ground {
@@ -22,6 +33,8 @@ pub(super) enum Ground {
     Own(InMemoryBus),
     /// A daemon's, at this socket.
     Daemon(PathBuf),
+    /// That of NATS servers.
+    Nats(NatsPlace),
 }
 
 /// An agent's identity, twice: for who signs and for who connects.
@@ -30,20 +43,32 @@ pub(super) struct Twins {
     connecting: Option<Identity>,
 }
 
-impl Ground {
-    /// The socket of the daemon that the run goes through; none: it keeps to itself.
-    pub(super) fn daemon(global: &Global, home: &Home) -> Option<PathBuf> {
+impl Site {
+    /// NATS servers that are named or run for the data home, else its daemon, else its own.
+    ///
+    /// # Errors
+    /// As [`NatsPlace::find`].
+    pub(super) fn find(global: &Global, home: &Home, secrets: &Secrets) -> Result<Self, CliError> {
+        if let Some(place) = NatsPlace::find(global, home, secrets)? {
+            return Ok(Self::Nats(place));
+        }
         let paths = Paths::new(global, home);
-        (!global.memory && paths.is_served()).then_some(paths.socket)
+        match !global.memory && paths.is_served() {
+            true => Ok(Self::Daemon(paths.socket)),
+            false => Ok(Self::Own),
+        }
     }
+}
 
-    /// The queue of a run that goes through a daemon: no worker but its own takes its tasks.
+impl Ground {
+    /// The queue of a run where others are: no worker takes its tasks but its own and those that
+    /// joined it.
     pub(super) fn queue(run_id: &str) -> Result<RoleName, CliError> {
         Ok(RoleName::parse(&format!("swarm-{run_id}"))?)
     }
 
-    /// Makes an agent. In a run's own memory it has a name and a certificate for this run; with a
-    /// daemon it is one of the workspace's own, whom the readers of its messages know.
+    /// Makes an agent. In a run's own memory it has a name and a certificate for this run; where
+    /// others are it is one of the workspace's own, whom the readers of its messages know.
     pub(super) fn agent(
         &self,
         workspace: &Workspace,
@@ -56,7 +81,7 @@ impl Ground {
                 let signing = workspace.issue(agent, vec![role], Some(VALID_FOR))?;
                 Twins { signing, connecting: None }
             }
-            Self::Daemon(_) => {
+            Self::Daemon(_) | Self::Nats(_) => {
                 let part = if role == Role::Worker { Part::Worker } else { Part::Operator };
                 let agent = workspace.actor(None, part)?;
                 let connecting = Some(workspace.identity(&agent)?);
@@ -68,15 +93,22 @@ impl Ground {
     }
 
     /// A connection for an agent.
-    pub(super) async fn connect(&self, twins: &mut Twins) -> Result<Arc<dyn Engine>, CliError> {
+    pub(super) async fn connect(
+        &self,
+        twins: &mut Twins,
+        (workspace, roster): (&Workspace, &Arc<Roster>),
+    ) -> Result<Arc<dyn Engine>, CliError> {
         match (self, twins.connecting.take()) {
             (Self::Daemon(socket), Some(identity)) => {
                 let link = LinkBus::connect(socket, identity, LinkOptions::default()).await?;
                 Ok(Arc::new(link))
             }
+            (Self::Nats(place), Some(identity)) => {
+                place.connect(&identity, workspace, roster).await
+            }
             (Self::Own(bus), _) => Ok(Arc::new(bus.connect())),
-            (Self::Daemon(_), None) => {
-                Err(CliError::usage("an agent connects to a daemon once for each identity"))
+            (Self::Daemon(_) | Self::Nats(_), None) => {
+                Err(CliError::usage("an agent connects once for each identity"))
             }
         }
     }

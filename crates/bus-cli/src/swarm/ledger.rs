@@ -1,6 +1,9 @@
 //! What became of the tasks, as the workers report it.
 
-use std::sync::{Mutex, MutexGuard};
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard},
+};
 
 use bus_core::TaskEvent;
 use tokio::sync::Notify;
@@ -18,6 +21,11 @@ pub(super) struct State {
     pub(super) completed: usize,
     pub(super) retries: usize,
     pub(super) dead: Vec<Dead>,
+    /// The ids of both: the end of one task may be told twice, by who brought it about and by the
+    /// bus.
+    ended: HashSet<String>,
+    /// The ids of tasks whose worker does not know whether its verdict took effect.
+    doubtful: HashSet<String>,
     pub(super) interrupted: bool,
     /// What went wrong besides the tasks themselves.
     pub(super) troubles: Vec<String>,
@@ -56,17 +64,24 @@ impl Ledger {
     pub(super) fn note(&self, event: TaskEvent) {
         let mut state = self.lock();
         match event {
-            TaskEvent::Completed { .. } => state.completed += 1,
+            TaskEvent::Completed { task_id, .. } => {
+                if state.ended.insert(task_id) {
+                    state.completed += 1;
+                }
+            }
             TaskEvent::Retried { .. } => state.retries += 1,
             TaskEvent::DeadLettered { task_id, attempts, reason } => {
-                state.dead.push(Dead { task: task_id, attempts, reason });
+                if state.ended.insert(task_id.clone()) {
+                    state.dead.push(Dead { task: task_id, attempts, reason });
+                }
             }
             TaskEvent::Released { task_id, reason } => {
                 tracing::info!(task = %task_id, reason, "task handed back");
             }
             TaskEvent::Unsettled { task_id, error } => {
-                // The engine delivers it again: a later event settles it.
-                tracing::warn!(task = %task_id, %error, "the verdict did not take effect");
+                // If it did not, the engine delivers it again, and a later event settles it.
+                tracing::warn!(task = %task_id, %error, "the verdict may not have taken effect");
+                state.doubtful.insert(task_id);
             }
         }
         let done = state.settled() >= self.tasks;
@@ -74,6 +89,12 @@ impl Ledger {
         if done {
             self.settled.notify_one();
         }
+    }
+
+    /// The tasks whose end is in doubt.
+    pub(super) fn doubtful(&self) -> Vec<String> {
+        let state = self.lock();
+        state.doubtful.difference(&state.ended).cloned().collect()
     }
 
     /// Notes that something besides a task went wrong.
@@ -112,5 +133,33 @@ impl Ledger {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_task_is_in_doubt_until_it_is_told() {
+        let ledger = Ledger::new(1);
+        let error = bus_core::Error::new(bus_core::ErrorKind::Timeout, "settle", "no answer");
+        ledger.note(TaskEvent::Unsettled { task_id: "a".to_owned(), error });
+        assert_eq!(ledger.doubtful(), ["a"]);
+        ledger.note(TaskEvent::Completed { task_id: "a".to_owned(), attempt: 1 });
+        assert!(ledger.doubtful().is_empty());
+    }
+
+    #[test]
+    fn the_end_of_a_task_counts_once_whoever_tells_it() {
+        let ledger = Ledger::new(2);
+        let done = |task: &str| TaskEvent::Completed { task_id: task.to_owned(), attempt: 1 };
+        let (task_id, reason) = ("a".to_owned(), "gone".to_owned());
+        ledger.note(done("a"));
+        ledger.note(done("a"));
+        ledger.note(TaskEvent::DeadLettered { task_id, attempts: 1, reason });
+        assert_eq!(ledger.state().settled(), 1);
+        ledger.note(done("b"));
+        assert!(ledger.is_settled());
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn fleet(texts: &[&str]) -> (TempDir, Plan, Fleet) {
         limits: bus_mem::Limits::default(),
     };
     let secrets = Secrets::new(&Config::default(), &home);
-    let fleet = Fleet::start(&workspace, &mut plan, (&secrets, None)).await.unwrap();
+    let fleet = Fleet::start(&workspace, &mut plan, (&secrets, Site::Own)).await.unwrap();
     (dir, plan, fleet)
 }
 
@@ -122,4 +122,26 @@ async fn the_lag_is_what_the_engine_says() {
     feeder::feed(fleet.orchestrator.clone(), Arc::new(plan), ledger, drain).await;
     assert_eq!(fleet.backlog().read().await, Some(3));
     assert_eq!(fleet.metrics.snapshot().active_queue_lag, 3);
+}
+
+#[tokio::test]
+async fn a_task_whose_worker_is_in_doubt_is_done_when_its_receipt_is_and_its_queue_is_empty() {
+    let (_dir, plan, fleet) = fleet(&["a"]).await;
+    let (plan, ledger) = (Arc::new(plan), Arc::new(Ledger::new(1)));
+    let (drain, stop) = (Stop::default().drain, Stop::default());
+    let source = fleet.orchestrator.clone();
+    let fed = feeder::feed(source, Arc::clone(&plan), Arc::clone(&ledger), drain).await;
+    let others = Others::new(&fleet, &plan).unwrap();
+    let doubt = || {
+        let error = bus_core::Error::new(bus_core::ErrorKind::Unavailable, "settle", "lost");
+        bus_core::TaskEvent::Unsettled { task_id: fed.ids[0].clone(), error: error.unknown() }
+    };
+    ledger.note(doubt());
+    // It waits in its queue.
+    others.look(&ledger).await.unwrap();
+    assert!(!ledger.is_settled());
+    let workers = fleet.workers(&plan);
+    workers[0].run(&fleet.agent(&plan), &stop, |_| stop.drain.cancel()).await.unwrap();
+    others.look(&ledger).await.unwrap();
+    assert_eq!(ledger.state().completed, 1);
 }

@@ -108,20 +108,26 @@ fn the_data_home_of_the_settings_is_used() {
     assert!(place.path("elsewhere/workspaces/a/account.nk").exists());
 }
 
+/// Where nobody listens.
+const NOBODY: &str = "nats://127.0.0.1:1";
+
 #[test]
-fn a_configured_server_is_an_error_and_no_fallback() {
+fn a_server_that_is_not_reached_is_an_error_and_no_fallback() {
     for (variable, args) in [
         ("VAKBUS_NATS_URL", &["swarm", "--", "touch", "mark"][..]),
         ("VAK_BUS_NATS_URL", &["swarm", "--", "touch", "mark"]),
-        ("UNUSED", &["swarm", "--nats-url", "nats://h:4222", "--", "touch", "mark"]),
+        ("UNUSED", &["swarm", "--nats-url", NOBODY, "--", "touch", "mark"]),
+        ("VAKBUS_NATS_URL", &["task", "send", "x"]),
+        ("VAKBUS_NATS_URL", &["up"]),
     ] {
         let place = Place::new();
         let mut command = place.command();
-        command.args(args).env(variable, "nats://h:4222");
+        command.args(args).env(variable, NOBODY);
         let outcome = run(command, "a\n");
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(5), ""), "{outcome:?}");
-        assert!(outcome.stderr.contains("this build has no NATS engine yet"), "{outcome:?}");
-        assert!(!place.path("mark").exists() && !place.path("data").exists());
+        let (said, next) = outcome.stderr.split_once("\n  next: ").unwrap();
+        assert!(said.contains(NOBODY) && next.contains("no other engine"), "{outcome:?}");
+        assert!(!place.path("mark").exists() && !place.path("data/bus").exists());
     }
 }
 

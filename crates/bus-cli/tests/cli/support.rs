@@ -114,7 +114,7 @@ impl Place {
 }
 
 /// What changes how `vakbus` behaves and must not come from whoever runs the tests.
-const SETTINGS: [&str; 21] = [
+const SETTINGS: [&str; 26] = [
     "TRACEPARENT",
     "TRACESTATE",
     "VAKBUS_WORKSPACE",
@@ -129,6 +129,11 @@ const SETTINGS: [&str; 21] = [
     "VAKBUS_COLOR",
     "VAKBUS_NATS_URL",
     "VAK_BUS_NATS_URL",
+    "VAKBUS_NATS_PROFILE",
+    "VAKBUS_NATS_TLS",
+    "VAKBUS_NATS_TLS_CA",
+    "VAKBUS_NATS_TLS_CERT",
+    "VAKBUS_NATS_TLS_KEY",
     "VAKBUS_WORKSPACE_SECRET_ENV",
     "VAKBUS_SYNC",
     "VAKBUS_SOCKET",
@@ -209,11 +214,17 @@ impl Running {
 
     /// Waits until it says `what` on stderr.
     pub(crate) fn says(&mut self, what: &str) {
+        self.hears_after(what);
+    }
+
+    /// Waits until it says `what` on stderr, and returns the word that follows in that line.
+    pub(crate) fn hears_after(&mut self, what: &str) -> String {
         while let Some(line) = self.stderr.next() {
-            let is_it = line.contains(what);
+            let rest = line.split_once(what).map(|(_, rest)| rest);
+            let word = rest.map(|rest| rest.split(' ').next().unwrap_or_default().to_owned());
             self.heard.push(line);
-            if is_it {
-                return;
+            if let Some(word) = word {
+                return word;
             }
         }
         panic!("never said {what:?}: {:?}", self.heard);

@@ -1,7 +1,7 @@
 //! Batches: all or nothing, by the server's atomic publish.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,11 +10,12 @@ use std::{
 
 use bus_core::{Error, ErrorKind, Expect, Frame, Receipt, Result, Seq, StreamSpec};
 use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::{Deserialize, Serialize};
 
-use super::{Append, Encoded};
+use super::{Append, Encoded, line::has_bounded_subjects};
 use crate::{
-    api::{Api, ApiFailure, PubAck},
-    codec::set,
+    api::{ApiFailure, PubAck, Refusal},
+    codec::{kept_subject, set},
 };
 
 impl Append {
@@ -22,7 +23,10 @@ impl Append {
     ///
     /// # Errors
     /// As `Bus::append_all`.
-    pub(crate) async fn append_all(&self, mut frames: Vec<Frame>) -> Result<Vec<Receipt>> {
+    pub(crate) async fn append_all(
+        self: &Arc<Self>,
+        mut frames: Vec<Frame>,
+    ) -> Result<Vec<Receipt>> {
         self.api.connection().check_open(OP)?;
         let spec = self.check_batch(&frames).await?;
         if frames.len() == 1
@@ -31,8 +35,12 @@ impl Append {
             return Ok(vec![self.append(frame, Expect::Any).await?]);
         }
         let encoded: Result<Vec<_>> = frames.iter().map(Encoded::new).collect();
-        let failure = match self.send(encoded?).await {
-            Ok(ack) => return self.receipts(&ack, frames.len()),
+        let sent = match self.find_full(&spec, &frames).await? {
+            Some(full) => Err(full),
+            None => self.send(OP, encoded?).await,
+        };
+        let failure = match sent {
+            Ok(ack) => return self.receipts(OP, &ack, frames.len()),
             Err(failure) => failure,
         };
         // What was stored before needs no room, so the server may name another reason first.
@@ -47,7 +55,9 @@ impl Append {
                 return Err(Error::new(ErrorKind::Conflict, OP, why).at(&spec.name));
             }
         }
-        if matches!(failure.err_code(), Some(INCOMPLETE | TOO_MANY_OPEN | TOO_MANY_OPEN_IN_ALL)) {
+        if failure.err_code() == Some(INCOMPLETE) {
+            // Where the server refuses one of the subjects, asking is refused as well.
+            self.probe_all(&frames).await?;
             let why = "the batch did not arrive as a whole: none of it is stored";
             return Err(Error::new(ErrorKind::Unavailable, OP, why).at(&spec.name));
         }
@@ -82,10 +92,15 @@ impl Append {
         Ok(spec)
     }
 
-    /// Opens a batch, sends what it holds, and closes it.
-    async fn send(&self, encoded: Vec<Encoded>) -> Result<PubAck, ApiFailure> {
+    /// Sends a batch, in one round trip. What went wrong with any but the last message shows as an
+    /// incomplete batch; what was sent of one without its last is dropped by the server.
+    pub(super) async fn send(
+        &self,
+        op: &'static str,
+        encoded: Vec<Encoded>,
+    ) -> Result<PubAck, ApiFailure> {
         let _open = self.batches.acquire().await.map_err(|_| {
-            ApiFailure::from(Error::new(ErrorKind::Closed, OP, "the bus is closed"))
+            ApiFailure::from(Error::new(ErrorKind::Closed, op, "the bus is closed"))
         })?;
         // Unique among all clients: an inbox of this connection, and a number.
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -100,20 +115,40 @@ impl Append {
             set(&mut headers, BATCH_AT, &(at + 1).to_string())?;
             if at + 1 == count {
                 set(&mut headers, BATCH_COMMIT, "1")?;
-                return self.api.publish(OP, subject, headers, body).await;
+                return self.api.publish(op, subject, headers, body).await;
             }
-            let connection = self.api.connection();
-            if at > 0 {
-                connection.publish(OP, subject, None, Some(headers), body).await?;
-                continue;
-            }
-            let opened = connection.request(OP, subject, Some(headers), body).await;
-            let answer = opened.map_err(nothing_stored)?;
-            if !answer.payload.is_empty() {
-                Api::read_ack(OP, &answer)?;
-            }
+            self.api.connection().publish(op, subject, None, Some(headers), body).await?;
         }
-        Err(Error::new(ErrorKind::Invalid, OP, "a batch holds at least one frame").into())
+        Err(Error::new(ErrorKind::Invalid, op, "a batch holds at least one frame").into())
+    }
+
+    /// Says so when a bounded subject has no room for its frames of a batch; those of other clients
+    /// that come in between are the server's to refuse, which may then answer nothing.
+    async fn find_full(&self, spec: &StreamSpec, frames: &[Frame]) -> Result<Option<ApiFailure>> {
+        if !has_bounded_subjects(spec) {
+            return Ok(None);
+        }
+        let mut counts = HashMap::<String, u64>::new();
+        for frame in frames {
+            let subject = kept_subject(&frame.subject, frame.placement.as_deref());
+            *counts.entry(subject).or_default() += 1;
+        }
+        counts.retain(|_, count| *count > 1);
+        let verb = &format!("STREAM.INFO.{}", spec.name);
+        let asking = counts.into_iter().map(|(subject, count)| async move {
+            let wanted = Wanted { subjects_filter: &subject };
+            let held = self.api.call::<Held>(OP, verb, &wanted).await;
+            let held = held.map_err(|failure| self.refused(OP, &spec.name, failure))?;
+            let held = held.state.subjects.and_then(|held| held.get(&subject).copied());
+            let is_full = held.unwrap_or(0) + count > spec.messages_per_subject_max.get();
+            Ok::<_, Error>(is_full.then_some(subject))
+        });
+        let asking = stream::iter(asking.collect::<Vec<_>>()).buffered(PROBES_AT_ONCE);
+        let full: Vec<_> = asking.try_collect().await?;
+        Ok(full.into_iter().flatten().next().map(|subject| {
+            let description = format!("{subject} has no room for its frames of the batch");
+            ApiFailure::Refused(Refusal { code: 400, err_code: FULL, description })
+        }))
     }
 
     /// Those of `frames` that were stored within the window.
@@ -122,34 +157,44 @@ impl Append {
             let subject = frame.subject.as_str().to_owned();
             self.probe(OP, subject, frame.id.as_str()).await
         });
-        let known: Vec<_> = stream::iter(probes.collect::<Vec<_>>())
-            .buffered(PROBES_AT_ONCE)
-            .try_collect()
-            .await?;
+        let known: Vec<_> =
+            stream::iter(probes.collect::<Vec<_>>()).buffered(PROBES_AT_ONCE).try_collect().await?;
         Ok(known.into_iter().flatten().collect())
     }
 
     /// The positions of a batch end with that of its last message.
-    fn receipts(&self, ack: &PubAck, count: usize) -> Result<Vec<Receipt>> {
-        let last = self.receipt(OP, ack)?;
+    pub(super) fn receipts(
+        &self,
+        op: &'static str,
+        ack: &PubAck,
+        count: usize,
+    ) -> Result<Vec<Receipt>> {
+        let last = self.receipt(op, ack)?;
         let count = count as u64;
         if ack.count != count || ack.seq < count {
             let why = format!("the server stored {} of {count} messages", ack.count);
-            return Err(Error::new(ErrorKind::Corrupt, OP, why).at(&ack.stream).unknown());
+            return Err(Error::new(ErrorKind::Corrupt, op, why).at(&ack.stream).unknown());
         }
         let first = ack.seq - count + 1;
         Ok((first..=ack.seq).map(|seq| Receipt { seq: Seq(seq), ..last.clone() }).collect())
     }
 }
 
-/// A batch that was not closed stores nothing, whatever became of its first message.
-fn nothing_stored(error: Error) -> ApiFailure {
-    let kind = match error.kind() {
-        ErrorKind::NoRecipient => ErrorKind::NotFound,
-        kind => kind,
-    };
-    let why = format!("the batch could not be opened: {}", error.detail());
-    Error::new(kind, OP, why).because(error).into()
+/// Of which subjects a stream is to tell how much it holds.
+#[derive(Serialize)]
+struct Wanted<'a> {
+    subjects_filter: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Held {
+    state: HeldState,
+}
+
+#[derive(Deserialize)]
+struct HeldState {
+    #[serde(default)]
+    subjects: Option<HashMap<String, u64>>,
 }
 
 const OP: &str = "append all";
@@ -159,11 +204,10 @@ const BATCH_AT: &str = "Nats-Batch-Sequence";
 const BATCH_COMMIT: &str = "Nats-Batch-Commit";
 /// The server takes ids of 64 characters.
 const ID_CHARS_MAX: usize = 40;
-const PROBES_AT_ONCE: usize = 256;
+pub(super) const PROBES_AT_ONCE: usize = 256;
 
 const FULL: u32 = 10_077;
 const FULL_SUBJECT: u32 = 10_047;
+/// Also of a batch that the server did not open, because it has too many.
 const INCOMPLETE: u32 = 10_176;
-const HOLDS_KNOWN_IDS: u32 = 10_201;
-const TOO_MANY_OPEN: u32 = 10_210;
-const TOO_MANY_OPEN_IN_ALL: u32 = 10_211;
+pub(super) const HOLDS_KNOWN_IDS: u32 = 10_201;

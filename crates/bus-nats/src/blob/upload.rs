@@ -19,7 +19,10 @@ use super::{
     layout::{Layout, Manifest},
     stream_is_gone,
 };
-use crate::api::{Api, PubAck};
+use crate::{
+    api::{Api, PubAck},
+    connection::Mark,
+};
 
 /// One upload: a subject of its own, and the acknowledgements that are awaited.
 pub(super) struct Upload<'a> {
@@ -28,7 +31,11 @@ pub(super) struct Upload<'a> {
     id: String,
     subject: String,
     inbox: String,
+    /// What `acks` hears.
+    answers: String,
     acks: Subscriber,
+    /// Since when refusals are of this upload.
+    mark: Mark,
     sent: u64,
     acked: u64,
     /// Where the last acknowledged message lies.
@@ -60,15 +67,18 @@ impl<'a> Upload<'a> {
             Error::new(ErrorKind::Unavailable, PUT, "no name for the upload").because(error)
         })?;
         let id = HEXLOWER.encode(&id);
-        let inbox = api.connection().new_inbox();
-        let acks = api.connection().subscribe(PUT, format!("{inbox}.*")).await?;
+        let (inbox, mark) = (api.connection().new_inbox(), api.connection().violation_mark());
+        let answers = format!("{inbox}.*");
+        let acks = api.connection().subscribe(PUT, answers.clone()).await?;
         Ok(Self {
             api,
             layout,
             subject: layout.pieces(&id),
             id,
             inbox,
+            answers,
             acks,
+            mark,
             sent: 0,
             acked: 0,
             last_at: 0,
@@ -111,7 +121,7 @@ impl<'a> Upload<'a> {
         }
         // A piece that is under way now would be stored behind the purge.
         while self.acked < self.sent {
-            match self.api.connection().in_time(PUT, self.acks.next()).await {
+            match self.next_answer().await {
                 Ok(Some(_)) => self.acked += 1,
                 Ok(None) | Err(_) => break,
             }
@@ -145,11 +155,16 @@ impl<'a> Upload<'a> {
     }
 
     async fn wait_for_ack(&mut self) -> Result<()> {
-        let answer = self.api.connection().in_time(PUT, self.acks.next()).await;
-        match answer.map_err(not_done)? {
+        match self.next_answer().await.map_err(not_done)? {
             Some(answer) => self.note_answer(&answer),
             None => Err(Error::new(ErrorKind::Unavailable, PUT, "the connection ended")),
         }
+    }
+
+    async fn next_answer(&mut self) -> Result<Option<Message>> {
+        let places = (self.subject.as_str(), self.answers.as_str());
+        let connection = self.api.connection();
+        connection.answer_on(PUT, self.mark, places, self.acks.next()).await
     }
 
     fn note_answer(&mut self, answer: &Message) -> Result<()> {

@@ -6,11 +6,12 @@ use async_nats::{Message, StatusCode, Subscriber};
 use bus_core::{Error, ErrorKind, Result};
 use bus_envelope::Timestamp;
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, timeout_at};
 
 use super::layout::Place;
-use crate::{api::Api, connection::ConnectionState};
+use crate::{api::Api, codec::get, connection::ConnectionState};
 
 /// An open consumer; dropping it removes it from the server.
 pub(super) struct Channel {
@@ -21,14 +22,20 @@ pub(super) struct Channel {
     /// The connection's state at its beginning: with another one, nothing is sure any more.
     pub(super) state: ConnectionState,
     delivered: u64,
+    /// When something was last taken from it.
+    heard: Instant,
 }
 
 /// What a consumer told.
+#[expect(clippy::large_enum_variant, reason = "the large one is the usual one")]
 pub(super) enum Told {
     /// A stored message.
     Stored(Stored),
-    /// Nothing waits to be told.
-    Quiet,
+    /// Nothing waits to be told, as far as the server knew when it said so.
+    Quiet {
+        /// Whether it said so just now.
+        is_now: bool,
+    },
     /// Nothing to act on.
     Nothing,
     /// Something is missing, or the consumer ended: what follows cannot be trusted.
@@ -42,6 +49,8 @@ pub(super) struct Stored {
     pub(super) time: Timestamp,
     /// How many are still to come.
     pub(super) pending: u64,
+    /// Whether it came just now; else it lay here for as long as nobody polled.
+    pub(super) is_now: bool,
 }
 
 #[derive(Serialize)]
@@ -90,7 +99,8 @@ impl Channel {
         let consumer: String = inbox.chars().map(plain).collect();
         let messages = connection.subscribe(OP, inbox.clone()).await?;
         let name = format!("{}.{consumer}", place.stream);
-        let channel = Self { api: api.clone(), name, messages, state, delivered: 0 };
+        let channel =
+            Self { api: api.clone(), name, messages, state, delivered: 0, heard: Instant::now() };
         let config = Config {
             name: &consumer,
             deliver_subject: &inbox,
@@ -118,15 +128,31 @@ impl Channel {
 
     /// The next thing told. Cancel safe.
     pub(super) async fn next(&mut self) -> Told {
-        match tokio::time::timeout(SILENCE, self.messages.next()).await {
-            Ok(Some(message)) => self.read(message).await,
-            Ok(None) | Err(_) => Told::Broken,
+        // Without a budget: its end would look as if nothing lay here.
+        let waiting = tokio::task::unconstrained(self.messages.next()).now_or_never();
+        let is_now = waiting.is_none();
+        let message = match waiting {
+            Some(message) => message,
+            None => {
+                let due = self.heard + SILENCE;
+                let heard = timeout_at(due, self.messages.next()).await;
+                // A process that stood still hears what was said long ago as if it were new.
+                if Instant::now() > due {
+                    return Told::Broken;
+                }
+                heard.ok().flatten()
+            }
+        };
+        self.heard = Instant::now();
+        match message {
+            Some(message) => self.read(message, is_now).await,
+            None => Told::Broken,
         }
     }
 
-    async fn read(&mut self, message: Message) -> Told {
+    async fn read(&mut self, message: Message, is_now: bool) -> Told {
         if let Some(status) = message.status {
-            return self.read_status(status, message).await;
+            return self.read_status(status, message, is_now).await;
         }
         let Some(position) = message.reply.as_deref().and_then(Position::parse) else {
             return Told::Nothing;
@@ -136,15 +162,20 @@ impl Channel {
             return Told::Broken;
         }
         let Position { seq, time, pending, .. } = position;
-        Told::Stored(Stored { message, seq, time, pending })
+        Told::Stored(Stored { message, seq, time, pending, is_now })
     }
 
-    async fn read_status(&self, status: StatusCode, message: Message) -> Told {
+    async fn read_status(&self, status: StatusCode, message: Message, is_now: bool) -> Told {
         if status.as_u16() != CONTROL {
             return Told::Broken;
         }
-        let stalled = message.headers.as_ref().and_then(|headers| headers.get(STALLED));
-        let stalled = stalled.map(|subject| subject.as_str().to_owned());
+        let header =
+            |name: &'static str| message.headers.as_ref().and_then(|headers| get(headers, name));
+        let said = header(LAST_DELIVERED).and_then(|said| said.parse::<u64>().ok());
+        if said.is_some_and(|said| said != self.delivered) {
+            return Told::Broken;
+        }
+        let stalled = header(STALLED).map(str::to_owned);
         let is_quiet = stalled.is_none() && message.reply.is_none();
         if let Some(go_on) = stalled.or(message.reply.map(|subject| subject.to_string())) {
             let connection = self.api.connection();
@@ -152,7 +183,7 @@ impl Channel {
                 return Told::Broken;
             }
         }
-        if is_quiet { Told::Quiet } else { Told::Nothing }
+        if is_quiet { Told::Quiet { is_now } } else { Told::Nothing }
     }
 }
 
@@ -204,6 +235,8 @@ pub(super) fn failed(kind: ErrorKind, why: &'static str, place: &Place) -> Error
 pub(super) const OP: &str = "watch";
 const CONTROL: u16 = 100;
 const STALLED: &str = "Nats-Consumer-Stalled";
+/// What a quiet consumer told last: who took less misses something.
+const LAST_DELIVERED: &str = "Nats-Last-Consumer";
 /// How often a quiet consumer says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Two heartbeats missed: the consumer counts as lost.

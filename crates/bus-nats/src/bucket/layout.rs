@@ -27,10 +27,21 @@ pub(super) struct Place {
 pub(super) struct Info {
     /// Which life of the bucket this is.
     pub(super) created: String,
+    /// How it was made.
+    pub(super) config: Made,
     /// What it holds.
     pub(super) state: State,
+    /// When the server said so.
     #[serde(default)]
-    ts: Option<String>,
+    pub(super) ts: Option<String>,
+}
+
+/// How a bucket was made.
+#[derive(Debug, Deserialize)]
+pub(super) struct Made {
+    /// The first revision of this life of the bucket; 0 when others made it.
+    #[serde(default)]
+    pub(super) first_seq: u64,
 }
 
 /// What a bucket holds.
@@ -52,6 +63,8 @@ struct Config<'a> {
     max_msgs_per_subject: i64,
     num_replicas: u64,
     max_consumers: i64,
+    /// Each life of a bucket counts on from a time, so that no revision ever means two writes.
+    first_seq: u64,
     allow_direct: bool,
     allow_rollup_hdrs: bool,
     deny_delete: bool,
@@ -100,6 +113,7 @@ impl Place {
             max_msgs_per_subject: 1,
             num_replicas: self.replicas,
             max_consumers: CONSUMERS_MAX,
+            first_seq: first_revision(api.connection().now()),
             allow_direct: true,
             allow_rollup_hdrs: true,
             deny_delete: true,
@@ -128,6 +142,12 @@ impl Info {
     pub(super) fn born(&self) -> Option<Timestamp> {
         Timestamp::parse_rfc3339(&self.created).ok()
     }
+}
+
+/// Microseconds since 1970: what is written between two lives is less than one a microsecond, and
+/// every reader of JSON can hold the number.
+pub(super) fn first_revision(now: Timestamp) -> u64 {
+    u64::try_from(now.unix_ns() / 1_000).unwrap_or_default().max(1)
 }
 
 /// The end that a stored message marks; `None` when it is a value.

@@ -98,9 +98,9 @@ impl Follower {
     fn take(&mut self, told: Told) {
         match told {
             Told::Stored(stored) => self.take_stored(stored),
-            Told::Quiet => {
+            Told::Quiet { is_now } => {
                 self.failures = 0;
-                self.reached.at = Some(self.api.connection().now());
+                self.note_whole(is_now);
                 self.say_current();
             }
             Told::Nothing => {}
@@ -109,7 +109,7 @@ impl Follower {
     }
 
     fn take_stored(&mut self, stored: Stored) {
-        let Stored { message, seq, time, pending } = stored;
+        let Stored { message, seq, time, pending, is_now } = stored;
         self.failures = 0;
         self.reached.revision = seq;
         self.reached.at = Some(time);
@@ -121,7 +121,15 @@ impl Follower {
             self.items.push_back(WatchItem::Changed(change));
         }
         if pending == 0 {
+            self.note_whole(is_now);
             self.say_current();
+        }
+    }
+
+    /// The server has nothing left to tell. When it said so long ago, much may have come since.
+    fn note_whole(&mut self, is_now: bool) {
+        if is_now {
+            self.reached.at = Some(self.api.connection().now());
         }
     }
 
@@ -193,7 +201,8 @@ impl Follower {
     async fn is_remembered(&self, info: &Info) -> Result<bool> {
         let Reached { revision, at, life } = &self.reached;
         let is_other_life = life.as_ref().is_some_and(|life| *life != info.created);
-        if is_other_life || *revision > info.state.last_seq {
+        let is_of_it = (info.config.first_seq..=info.state.last_seq).contains(revision);
+        if is_other_life || !is_of_it {
             return Ok(false);
         }
         if *revision == info.state.last_seq {
@@ -204,14 +213,15 @@ impl Follower {
         if info.born().is_some_and(is_recent) || at.is_some_and(is_recent) {
             return Ok(true);
         }
-        Ok(self.time_before(*revision).await?.is_some_and(is_recent))
+        let first = info.config.first_seq.max(1);
+        Ok(self.time_before(*revision, first).await?.is_some_and(is_recent))
     }
 
     /// When some revision at or a little before `revision` was written, as far as one is left.
-    async fn time_before(&self, revision: u64) -> Result<Option<Timestamp>> {
+    async fn time_before(&self, revision: u64, first: u64) -> Result<Option<Timestamp>> {
         let mut back = 0;
         loop {
-            let from = revision.saturating_sub(back).max(1);
+            let from = revision.saturating_sub(back).max(first);
             let wanted = GetRequest {
                 seq: Some(from),
                 next_by_subj: Some(self.subjects.clone()),
@@ -228,7 +238,7 @@ impl Follower {
             };
             match got {
                 Some(stored) if stored.seq <= revision => return Ok(Some(stored.time)),
-                _ if from == 1 => return Ok(None),
+                _ if from == first => return Ok(None),
                 _ => back = (back * 2).max(1),
             }
         }
@@ -239,3 +249,6 @@ const AGAIN_MIN: Duration = Duration::from_millis(50);
 const AGAIN_MAX: Duration = Duration::from_secs(2);
 /// What clocks, and the notice of a lost connection, may be late by.
 const MARGIN: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests;

@@ -80,10 +80,10 @@ fn is_restored(name: &str, value: &str) -> bool {
 /// Whether a name belongs to the server or to this codec.
 fn is_reserved(name: &str) -> bool {
     const PREFIXES: [&str; 3] = ["nats-", "vak-", "kv-"];
-    let starts = |prefix: &&str| {
+    let starts = |prefix: &str| {
         name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
     };
-    PREFIXES.iter().any(|prefix| starts(&prefix))
+    PREFIXES.into_iter().any(starts)
 }
 
 /// The names in their order, one for each header.

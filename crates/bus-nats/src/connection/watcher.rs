@@ -1,156 +1,136 @@
-//! What the client tells about its connection: the state, and what the server refused.
+//! Takes the client's events: what the server refuses, and that the state may have changed.
 
-use std::{sync::Arc, time::Duration};
-
-use async_nats::{Event, ServerError};
-use bus_core::{Error, ErrorKind};
-use tokio::sync::{broadcast, watch};
-
-/// What a connection is now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectionState {
-    /// Connected, for the `epoch`th time; what was under way in an earlier epoch is lost.
-    Connected {
-        /// Grows with each reconnect; the first is 1.
-        epoch: u64,
-        /// Whether the server has said that it will soon end.
-        lame_duck: bool,
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
     },
-    /// Not connected; the client tries again by itself.
-    Disconnected,
-    /// Closed by this process.
-    Closed,
-}
+    time::Duration,
+};
 
-impl ConnectionState {
-    /// Which connection this is; none while there is none.
-    #[must_use]
-    pub const fn epoch(&self) -> Option<u64> {
-        match self {
-            Self::Connected { epoch, .. } => Some(*epoch),
-            Self::Disconnected | Self::Closed => None,
-        }
-    }
-}
+use async_nats::{ClientError, ConnectErrorKind, Event, ServerError};
+use tokio::{sync::Notify, time::Instant};
 
-/// Something that the server refused.
-#[derive(Debug, Clone)]
-pub(super) struct Violation {
-    subject: Arc<str>,
-}
+use super::{
+    refusals::{self, Act, Refusals},
+    state::States,
+};
 
-/// Takes the client's events. Never waits: the client hands over one at a time.
-#[derive(Clone)]
+/// What the client's events tell. Never waits: the client hands over one at a time, and drops
+/// what comes meanwhile.
 pub(super) struct Watcher {
-    states: Arc<watch::Sender<ConnectionState>>,
-    epoch: Arc<std::sync::atomic::AtomicU64>,
-    violations: broadcast::Sender<Violation>,
+    pub(super) states: States,
+    pub(super) refusals: Refusals,
+    /// There may be a change of the state.
+    pub(super) stirred: Notify,
+    inbox: String,
+    barred: Mutex<Barred>,
+    has_given_up: AtomicBool,
+}
+
+/// That the server lets this identity in no more.
+#[derive(Debug, Default)]
+struct Barred {
+    /// The first and the last time.
+    since: Option<(Instant, Instant)>,
+    why: Option<String>,
 }
 
 impl Watcher {
-    pub(super) fn new() -> Self {
+    /// Watches over a connection whose answers come below `inbox`.
+    pub(super) fn new(inbox: String) -> Self {
         Self {
-            states: Arc::new(watch::Sender::new(ConnectionState::Disconnected)),
-            epoch: Arc::default(),
-            violations: broadcast::Sender::new(VIOLATIONS),
+            states: States::default(),
+            refusals: Refusals::default(),
+            stirred: Notify::new(),
+            inbox,
+            barred: Mutex::default(),
+            has_given_up: AtomicBool::new(false),
         }
     }
 
-    pub(super) fn states(&self) -> Arc<watch::Sender<ConnectionState>> {
-        Arc::clone(&self.states)
-    }
-
-    pub(super) fn violations(&self) -> broadcast::Sender<Violation> {
-        self.violations.clone()
-    }
-
-    pub(super) async fn note(self, event: Event) {
+    pub(super) async fn note(self: Arc<Self>, event: Event) {
         match event {
-            Event::Connected => {
-                let before = self.epoch.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                let epoch = before + 1;
-                self.move_to(ConnectionState::Connected { epoch, lame_duck: false });
+            Event::Connected | Event::Disconnected | Event::Closed => self.stirred.notify_one(),
+            Event::LameDuckMode => self.states.lame_duck(self.states.connects()),
+            Event::ServerError(ServerError::Other(text)) => self.said(&text),
+            Event::ClientError(ClientError::Other(text)) if is_no_entry(&text) => {
+                self.turned_away()
             }
-            Event::Disconnected | Event::Closed => self.move_to(ConnectionState::Disconnected),
-            Event::LameDuckMode => {
-                self.states.send_if_modified(|state| match state {
-                    ConnectionState::Connected { lame_duck, .. } => {
-                        !std::mem::replace(lame_duck, true)
-                    }
-                    _ => false,
-                });
-            }
-            Event::ServerError(ServerError::Other(text)) => self.refused(&text),
+            // It did not come as far as that: perhaps the server is about to know us again.
+            Event::ClientError(ClientError::Other(_)) => self.barred().since = None,
             other => tracing::debug!("nats: {other}"),
         }
     }
 
-    /// A bus that was closed stays so.
-    fn move_to(&self, next: ConnectionState) {
-        self.states.send_if_modified(|state| {
-            let moves = *state != ConnectionState::Closed;
-            if moves {
-                *state = next;
-            }
-            moves
-        });
+    /// The server has let this identity in.
+    pub(super) fn is_let_in(&self) {
+        *self.barred() = Barred::default();
     }
 
-    fn refused(&self, text: &str) {
-        let Some(subject) = violated(text) else {
-            tracing::warn!("nats: the server says: {}", bus_subjects::Shown(text));
+    /// For how long the server has said at each try that it lets this identity in no more.
+    pub(super) fn barred_for(&self) -> Option<Duration> {
+        self.barred().since.map(|(first, last)| last.saturating_duration_since(first))
+    }
+
+    /// What the server said of it.
+    pub(super) fn barred_why(&self) -> String {
+        let said = self.barred().why.clone();
+        said.unwrap_or_else(|| "authorization violation".to_owned())
+    }
+
+    /// Nobody wants a connection any more.
+    pub(super) fn give_up(&self) {
+        self.has_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// How long the client waits before its next try. It cannot be told to stop trying, so one
+    /// that has given up waits for ever.
+    pub(super) fn pause_before(&self, attempt: usize) -> Duration {
+        if self.has_given_up.load(Ordering::Relaxed) { FOR_EVER } else { pause_before(attempt) }
+    }
+
+    fn turned_away(&self) {
+        let now = Instant::now();
+        let mut barred = self.barred();
+        barred.since = Some((barred.since.map_or(now, |(first, _)| first), now));
+        drop(barred);
+        self.stirred.notify_one();
+    }
+
+    fn said(&self, text: &str) {
+        let shown = bus_subjects::Shown(text);
+        let Some((act, subject)) = refusals::read(text) else {
+            if text.to_ascii_lowercase().starts_with("user authentication") {
+                self.barred().why = Some(shown.to_string());
+            }
+            tracing::warn!("nats: the server says: {shown}");
             return;
         };
-        // Nobody may be waiting for it.
-        let _waiting = self.violations.send(Violation { subject: subject.into() });
-        tracing::debug!("nats: the server refuses {}", bus_subjects::Shown(subject));
+        self.refusals.add(act, subject);
+        // The client hears all its answers below one subject; a single inbox has no star.
+        let below = subject.strip_prefix(&self.inbox);
+        if act == Act::Subscribe && below.is_some_and(|below| below.ends_with(".*")) {
+            self.refusals.deafen(self.states.connects());
+        }
+        self.states.tell();
+        tracing::debug!("nats: {shown}");
+    }
+
+    fn barred(&self) -> std::sync::MutexGuard<'_, Barred> {
+        self.barred.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The connection stands, though its event may not have come yet.
-pub(super) fn connected_first(states: &watch::Sender<ConnectionState>) {
-    states.send_if_modified(|state| {
-        let is_early = *state == ConnectionState::Disconnected;
-        if is_early {
-            *state = ConnectionState::Connected { epoch: 1, lame_duck: false };
-        }
-        is_early
-    });
-}
-
-/// Waits until the server refuses `subject`.
-pub(super) async fn refused(
-    op: &'static str,
-    violations: &mut broadcast::Receiver<Violation>,
-    subject: &str,
-) -> Error {
-    loop {
-        match violations.recv().await {
-            Ok(violation) if *violation.subject == *subject => {
-                return Error::new(ErrorKind::Denied, op, "the server refuses the subject")
-                    .at(subject);
-            }
-            // What was missed may have been this one: then the call ends by its time.
-            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
-            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-        }
-    }
-}
-
-/// The subject in what the server says of a violation.
-fn violated(text: &str) -> Option<&str> {
-    const PUBLISH: &str = "permissions violation for publish to \"";
-    const SUBSCRIBE: &str = "permissions violation for subscription to \"";
-    let rest = [PUBLISH, SUBSCRIBE].into_iter().find_map(|start| {
-        let head = text.get(..start.len())?;
-        head.eq_ignore_ascii_case(start).then(|| text.get(start.len()..))?
-    })?;
-    rest.split('"').next()
+/// Whether the client says that it was not let in; it tells by text alone.
+fn is_no_entry(text: &str) -> bool {
+    let kinds = [ConnectErrorKind::AuthorizationViolation, ConnectErrorKind::Authentication];
+    kinds.into_iter().any(|kind| text == kind.to_string())
 }
 
 /// How long to wait before the next try: up to 4 s, and not as long as others that lost the same
 /// server.
-pub(super) fn pause_before(attempt: usize) -> Duration {
+fn pause_before(attempt: usize) -> Duration {
     let doubled = PAUSE_MIN.saturating_mul(1 << attempt.min(10));
     let longest = doubled.min(PAUSE_MAX);
     let mut random = [0; 2];
@@ -159,22 +139,13 @@ pub(super) fn pause_before(attempt: usize) -> Duration {
     longest / 2 + longest / 2 * u32::from(u16::from_le_bytes(random)) / u32::from(u16::MAX)
 }
 
-const VIOLATIONS: usize = 1024;
 const PAUSE_MIN: Duration = Duration::from_millis(8);
 const PAUSE_MAX: Duration = Duration::from_secs(4);
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_violation_names_its_subject() {
-        let text = "Permissions Violation for Publish to \"vak.work.w1.a.task\"";
-        assert_eq!(violated(text), Some("vak.work.w1.a.task"));
-        let text = "Permissions Violation for Subscription to \"a.>\" using queue \"q\"";
-        assert_eq!(violated(text), Some("a.>"));
-        assert_eq!(violated("Authorization Violation"), None);
-    }
 
     #[test]
     fn a_pause_is_bounded_and_grows() {

@@ -20,7 +20,7 @@ impl Nats {
     }
 
     async fn open(&self, who: &str) -> Result<Arc<dyn Engine>> {
-        let url = self.0.lock().unwrap_or_else(PoisonError::into_inner).url();
+        let url = self.0.lock().unwrap_or_else(PoisonError::into_inner).url().to_owned();
         let options = NatsOptions {
             name: who.to_owned(),
             // The servers of the tests sync every write.

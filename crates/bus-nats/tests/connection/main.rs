@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bus_core::{ErrorKind, Expect, Frame, FrameId, Outcome, Retention, StreamSpec};
+use bus_core::{Bus, ErrorKind, Expect, Frame, FrameId, Outcome, Retention, StreamSpec};
 use bus_crypto::{
     NkeyKind, SigningKey, SystemEntropy,
     jwt::{Permissions, SubjectPermission},
@@ -152,9 +152,33 @@ async fn a_closed_bus_says_so_to_every_call() {
 async fn no_secret_is_printed() {
     let key = user();
     let seed = key.seed_text();
-    let shown = format!("{:?}", NatsOptions {
-        auth: NatsAuth::Nkey(Arc::clone(&key)),
-        ..NatsOptions::new("nats://127.0.0.1:4222")
-    });
+    let shown = format!(
+        "{:?}",
+        NatsOptions {
+            auth: NatsAuth::Nkey(Arc::clone(&key)),
+            ..NatsOptions::new("nats://127.0.0.1:4222")
+        }
+    );
     assert!(shown.contains(&key.public().text()) && !shown.contains(seed.as_str()));
+    let shown = format!("{:?}", NatsOptions::new("nats://me:s3cret@127.0.0.1:4222"));
+    assert!(shown.contains("127.0.0.1:4222") && !shown.contains("s3cret"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_signed_for_a_server_that_gives_nothing_to_sign() {
+    // A signature over an empty text could be used by whoever sees it, for ever.
+    let server = TestServer::start();
+    let auth = NatsAuth::Nkey(user());
+    let refused = NatsBus::open(NatsOptions { auth, ..options(&server) }).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Denied, Outcome::NotDone));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inbox_prefix_that_is_no_subject_is_refused() {
+    for prefix in ["", "_INBOX.>", "_INBOX.*", "a b", "a..b", "_INBOX."] {
+        let mut options = NatsOptions::new("nats://127.0.0.1:4222");
+        options.inbox_prefix = prefix.to_owned();
+        let refused = NatsBus::open(options).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{prefix}");
+    }
 }

@@ -4,13 +4,15 @@
 use std::num::NonZeroU64;
 
 use bus_core::{
-    ErrorKind, Expect, Frame, FrameId, OrderKey, Placement, Priority, Retention, Seq, StreamSpec,
+    Bus as _, ErrorKind, Expect, Frame, FrameId, OrderKey, Placement, Priority, Retention, Seq,
+    StreamSpec,
 };
-use bus_core::{Blobs as _, Buckets as _, Bus as _};
-use bus_nats::{NatsBus, NatsOptions};
+use bus_nats::{NatsBus, NatsOptions, Profile};
 use bus_subjects::{Filter, StreamName, Subject};
 use bus_testserver::TestServer;
 use futures_util::{StreamExt, stream};
+
+mod together;
 
 /// A server with one stream over `work.>`.
 struct Bench {
@@ -70,6 +72,22 @@ async fn a_stream_that_exists_otherwise_is_refused_with_every_difference() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn fewer_copies_than_the_profile_has_are_refused() {
+    let bench = Bench::new(Retention::Kept).await;
+    let profile = Profile::Replicated;
+    let options = NatsOptions { profile, ..NatsOptions::new(bench.server.url()) };
+    let three = NatsBus::open(options).await.unwrap();
+    let error = three.declare(spec(Retention::Kept)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.detail().contains("num_replicas is 1, expected 3"), "{error}");
+    let filters = vec![Filter::parse("other.>").unwrap()];
+    let other = StreamSpec::new(name("OTHER"), filters, Retention::Kept);
+    let error = three.declare(other).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.detail().contains("3 copies"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_over_the_engines_own_subjects_is_refused() {
     let bench = Bench::new(Retention::WorkQueue).await;
     for filter in ["vakp.>", "vakq.a", "vakqr.>", "$KV.x.>", "_INBOX_a.>", "*.x", ">"] {
@@ -83,11 +101,8 @@ async fn a_stream_over_the_engines_own_subjects_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_append_to_a_subject_of_the_server_is_sent_to_nobody() {
     let bench = Bench::new(Retention::WorkQueue).await;
-    let error = bench
-        .bus
-        .append(frame("$JS.API.STREAM.DELETE.WORK", "x"), Expect::Any)
-        .await
-        .unwrap_err();
+    let error =
+        bench.bus.append(frame("$JS.API.STREAM.DELETE.WORK", "x"), Expect::Any).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(bench.stored(">").await, []);
 }
@@ -208,5 +223,25 @@ async fn a_discard_says_whether_there_was_one() {
     for (seq, expected) in [(0, false), (2, false), (u64::MAX, false), (1, true), (1, false)] {
         let discarded = bench.bus.discard(bench.stream.clone(), Seq(seq)).await.unwrap();
         assert_eq!(discarded, expected, "{seq}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_a_subject_has_room_for_in_part_is_never_stored_in_part() {
+    let bound = NonZeroU64::new(2).unwrap();
+    let server = TestServer::start();
+    let bus = NatsBus::open(NatsOptions::new(server.url())).await.unwrap();
+    // The server alone stores a part of about one such batch in six.
+    for n in 0..40 {
+        let (held, subject) = (name(&format!("W{n}")), format!("w{n}.full"));
+        let filters = vec![Filter::parse(&format!("w{n}.>")).unwrap()];
+        let spec = StreamSpec::new(held.clone(), filters, Retention::Kept);
+        bus.declare(StreamSpec { messages_per_subject_max: bound, ..spec }).await.unwrap();
+        bus.append(frame(&subject, "first"), Expect::Any).await.unwrap();
+        let batch =
+            vec![frame(&format!("w{n}.x"), "a"), frame(&subject, "b"), frame(&subject, "c")];
+        let error = bus.append_all(batch).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+        assert_eq!(bus.read(held, Seq(2)).await.unwrap(), None);
     }
 }

@@ -6,7 +6,7 @@ use bus_core::{Clock, SystemClock};
 use bus_disk::Contents;
 use serde_json::json;
 
-use super::unsound;
+use super::{refuse_nats, unsound};
 use crate::{
     args::{Global, RestoreArgs},
     engine::{self, Paths, disk_options, open_disk},
@@ -22,6 +22,7 @@ pub(crate) fn run(args: &RestoreArgs, global: &Global) -> Result<Exit, CliError>
         return Err(CliError::usage(what).next("leave it out"));
     }
     let home = Home::locate(global.data_dir.as_deref())?;
+    refuse_nats(global, &home, "restore")?;
     let paths = Paths::new(global, &home);
     refuse_a_bus(&home, &paths)?;
     bus_disk::verify_backup(&args.dir).map_err(|error| unsound(&error))?;

@@ -22,7 +22,8 @@ use crate::{
 pub(super) struct Grounds {
     home: Home,
     engine: Arc<dyn Engine>,
-    admission: Admission,
+    /// Who is let in, where that is decided here.
+    admission: Option<Admission>,
     served: BTreeMap<WorkspaceId, Served>,
     /// Workspaces that could not be opened; each is told once.
     broken: HashSet<WorkspaceId>,
@@ -39,7 +40,7 @@ struct Served {
 }
 
 impl Grounds {
-    pub(super) fn new(home: Home, engine: Arc<dyn Engine>, admission: Admission) -> Self {
+    pub(super) fn new(home: Home, engine: Arc<dyn Engine>, admission: Option<Admission>) -> Self {
         let (served, broken) = (BTreeMap::new(), HashSet::new());
         Self { home, engine, admission, served, broken }
     }
@@ -68,7 +69,7 @@ impl Grounds {
         let gone: Vec<WorkspaceId> =
             self.served.keys().filter(|name| !names.contains(name)).cloned().collect();
         for name in gone {
-            self.admission.distrust(&name);
+            self.distrust(&name);
             self.served.remove(&name);
         }
         // One that was made again has another account, which takes the place of the former.
@@ -81,14 +82,14 @@ impl Grounds {
                     // One that is damaged must not keep the others from being served.
                     Err(error) => {
                         out::remark(&error.as_warning());
-                        self.admission.distrust(&name);
+                        self.distrust(&name);
                         self.broken.insert(name);
                     }
                 }
             }
         }
         // What is wrong with one workspace keeps no revocation of another back.
-        let admission = &self.admission;
+        let Some(admission) = &self.admission else { return Ok(()) };
         self.served.values_mut().map(|served| served.refresh(admission)).fold(Ok(()), Result::and)
     }
 
@@ -99,14 +100,22 @@ impl Grounds {
         }
     }
 
+    fn distrust(&self, name: &WorkspaceId) {
+        if let Some(admission) = &self.admission {
+            admission.distrust(name);
+        }
+    }
+
     async fn serve(&mut self, name: &WorkspaceId) -> Result<(), CliError> {
         let state = Workspace::state_of(&self.home, name);
         let workspace = Workspace::open(&self.home, name)?;
         declare(&*self.engine, &workspace).await?;
         let mut served = Served { workspace, state, revoked: None };
-        // Before anybody is let in.
-        served.refresh(&self.admission)?;
-        self.admission.trust(name.clone(), *served.workspace.account());
+        if let Some(admission) = &self.admission {
+            // Before anybody is let in.
+            served.refresh(admission)?;
+            admission.trust(name.clone(), *served.workspace.account());
+        }
         tracing::info!(workspace = %name, "workspace served");
         self.served.insert(name.clone(), served);
         Ok(())

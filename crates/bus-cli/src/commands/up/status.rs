@@ -1,14 +1,16 @@
-//! `vakbus status`: whether a daemon runs, and how it stands.
+//! `vakbus status`: which engine keeps the bus, whether it runs, what it promises, how it stands.
 
-use bus_core::{Lag, planes};
-use serde_json::json;
+use bus_core::{Lag, Promises, planes};
+use serde_json::{Value, json};
 
 use crate::{
     args::Global,
-    engine::{self, Paths, Scope, Session},
+    commands::task::durability,
+    engine::{self, NatsPlace, Paths, Scope, Session},
     error::{CliError, Exit},
     home::Home,
     print as out,
+    secrets::Secrets,
     workspace::Part,
 };
 
@@ -16,47 +18,126 @@ use crate::{
 pub(crate) fn run(global: &Global) -> Result<Exit, CliError> {
     let home = Home::locate(global.data_dir.as_deref())?;
     let paths = Paths::new(global, &home);
-    if global.memory || !paths.is_served() {
-        match global.json {
-            true => out::json(&json!({ "running": false }))?,
-            false => out::line("no daemon runs for this data directory")?,
+    let place = match NatsPlace::find(global, &home, &Secrets::new(&global.config, &home)) {
+        Err(error) if error.code() == Exit::Unreachable => {
+            none_runs(global)?;
+            return Err(error);
         }
+        found => found?,
+    };
+    if place.is_none() && (global.memory || !paths.is_served()) {
+        none_runs(global)?;
         return Ok(Exit::Unreachable);
     }
-    let running = paths.running();
-    engine::run(global, async |session| {
-        let lag = work(session).await?;
-        let running = running.as_ref();
-        if global.json {
-            out::json(&json!({
-                "running": true,
-                "pid": running.map(|running| running.pid),
-                "since": running.map(|running| running.since.as_str()),
-                "version": running.map(|running| running.version.as_str()),
-                "socket": paths.socket.display().to_string(),
-                "durability": running.map(|running| running.durability.as_str()),
-                "workspace": global.workspace.as_str(),
-                "streams": streams(global)?,
-                "tasks": { "pending": lag.pending, "in_flight": lag.in_flight },
-            }))?;
-            return Ok(Exit::Done);
+    let told = engine::run(global, async |session| {
+        let state = state(session).await?;
+        match &place {
+            Some(place) => tell_nats(place, &state, global)?,
+            None => tell_daemon(&paths, &state, global)?,
         }
-        if let Some(running) = running {
-            out::line(&format!("running     pid {}, since {}", running.pid, running.since))?;
-            out::line(&format!("durability  {}", running.durability))?;
-        }
-        out::line(&format!("socket      {}", paths.socket.display()))?;
-        out::line(&format!("streams     {}", streams(global)?.join(", ")))?;
-        let Lag { pending, in_flight, .. } = lag;
-        out::line(&format!("tasks       {pending} waiting, {in_flight} running"))?;
         Ok(Exit::Done)
-    })
+    });
+    if let Err(error) = &told
+        && error.code() == Exit::Unreachable
+    {
+        none_runs(global)?;
+    }
+    told
 }
 
-async fn work(session: &Session) -> Result<Lag, CliError> {
+/// What the engine says.
+struct State {
+    promises: Promises,
+    lag: Lag,
+}
+
+async fn state(session: &Session) -> Result<State, CliError> {
     let agent = session.agent(Part::Operator, Scope::default()).await?;
     let stream = planes::work_stream(agent.endpoint.workspace())?;
-    Ok(agent.endpoint.queue_lag(stream).await?)
+    let lag = agent.endpoint.queue_lag(stream).await?;
+    Ok(State { promises: agent.engine.promises(), lag })
+}
+
+fn none_runs(global: &Global) -> Result<(), CliError> {
+    match global.json {
+        true => out::json(&json!({ "running": false })),
+        false => out::line("no engine runs for this data directory"),
+    }
+}
+
+fn tell_daemon(paths: &Paths, state: &State, global: &Global) -> Result<(), CliError> {
+    let running = paths.running();
+    let running = running.as_ref();
+    if global.json {
+        let line = json!({
+            "running": true,
+            "pid": running.map(|running| running.pid),
+            "since": running.map(|running| running.since.as_str()),
+            "version": running.map(|running| running.version.as_str()),
+            "socket": paths.socket.display().to_string(),
+            "durability": running.map(|running| running.durability.as_str()),
+        });
+        return out::json(&out::with(line, rest(state, global)?));
+    }
+    if let Some(running) = running {
+        out::line(&format!("running     pid {}, since {}", running.pid, running.since))?;
+    }
+    tell_promises(state)?;
+    out::line(&format!("socket      {}", paths.socket.display()))?;
+    tell_work(state, global)
+}
+
+fn tell_nats(place: &NatsPlace, state: &State, global: &Global) -> Result<(), CliError> {
+    let supervisor = place.supervisor();
+    if global.json {
+        let line = json!({
+            "running": true,
+            "url": place.url(),
+            "profile": place.profile(),
+            "pid": supervisor.map(|running| running.pid),
+            "since": supervisor.map(|running| running.since.as_str()),
+            "version": supervisor.map(|running| running.version.as_str()),
+            "server": supervisor.map(|running| running.server),
+            "durability": durability(state.promises.durability),
+        });
+        return out::json(&out::with(line, rest(state, global)?));
+    }
+    if let Some(running) = supervisor {
+        let (pid, since, server) = (running.pid, &running.since, running.server);
+        out::line(&format!("running     pid {pid}, since {since}, nats-server {server}"))?;
+    }
+    tell_promises(state)?;
+    out::line(&format!("server      {}, profile {}", place.told(), place.profile()))?;
+    tell_work(state, global)
+}
+
+/// What every engine says of itself.
+fn rest(state: &State, global: &Global) -> Result<Value, CliError> {
+    Ok(json!({
+        "engine": state.promises.engine,
+        "shared": state.promises.shared,
+        "workspace": global.workspace.as_str(),
+        "streams": streams(global)?,
+        "tasks": { "pending": state.lag.pending, "in_flight": state.lag.in_flight },
+    }))
+}
+
+fn tell_promises(state: &State) -> Result<(), CliError> {
+    let Promises { engine, durability: kept, shared } = state.promises;
+    let survives = match kept {
+        bus_core::Durability::Memory => "nothing",
+        bus_core::Durability::Written => "the end of its processes, and not a power cut",
+        bus_core::Durability::Synced => "a power cut",
+    };
+    let shared = if shared { "shared by processes" } else { "this process alone" };
+    out::line(&format!("engine      {engine}, {shared}"))?;
+    out::line(&format!("durability  {}: what is stored survives {survives}", durability(kept)))
+}
+
+fn tell_work(state: &State, global: &Global) -> Result<(), CliError> {
+    out::line(&format!("streams     {}", streams(global)?.join(", ")))?;
+    let Lag { pending, in_flight, .. } = state.lag;
+    out::line(&format!("tasks       {pending} waiting, {in_flight} running"))
 }
 
 /// The names of the workspace's streams.

@@ -22,7 +22,7 @@ async fn a_damaged_record_is_a_trouble_and_the_others_are_read() {
         fleet.engine.append(frame, Expect::Any).await.unwrap();
     }
     let ledger = Ledger::new(1);
-    let stored = read(&fleet, &ledger).await;
+    let stored = read((&fleet, &Seen::default()), &ledger).await;
     assert_eq!(stored.receipts.len(), 1);
     let troubles = ledger.state().troubles;
     assert!(troubles.len() == 1 && troubles[0].contains("record 1 is damaged"), "{troubles:?}");

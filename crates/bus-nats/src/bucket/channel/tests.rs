@@ -1,6 +1,58 @@
-//! What the reply subject of a delivered message says.
+//! What the reply subject of a delivered message says, and which silence is none.
+
+use bus_core::Put;
+use bus_subjects::{BucketKey, BucketName, Filter};
+use bus_testserver::TestServer;
 
 use super::*;
+use crate::{bucket::Buckets, connection::Connection, options::NatsOptions};
+
+/// A consumer of a bucket with two values.
+async fn open() -> (TestServer, Channel) {
+    let server = TestServer::start();
+    let connection = Connection::open(NatsOptions::new(server.url())).await.unwrap();
+    let api = Api::new(connection);
+    let bucket = BucketName::parse("B").unwrap();
+    let buckets = Buckets::new(api.clone(), 1);
+    for name in ["a", "b"] {
+        let key = BucketKey::parse(name).unwrap();
+        buckets.put(bucket.clone(), key, Put::new("v")).await.unwrap();
+    }
+    let place = Place::new(&bucket, 1);
+    let subjects = place.subjects(&Filter::all());
+    let (channel, pending) = Channel::open(&api, &place, &subjects, 0).await.unwrap();
+    assert_eq!(pending, 2);
+    (server, channel)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_message_lost_is_noticed_though_nothing_follows_it() {
+    let (_server, mut channel) = open().await;
+    assert!(matches!(channel.next().await, Told::Stored(_)));
+    let lost = channel.messages.next().await.unwrap();
+    assert!(lost.status.is_none(), "a stored message");
+    assert!(matches!(channel.next().await, Told::Broken));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_consumer_says_so_now() {
+    let (_server, mut channel) = open().await;
+    for _ in 0..2 {
+        assert!(matches!(channel.next().await, Told::Stored(_)));
+    }
+    assert!(matches!(channel.next().await, Told::Quiet { is_now: true }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_of_life_after_too_long_a_silence_is_not_trusted() {
+    let (_server, mut channel) = open().await;
+    for _ in 0..2 {
+        assert!(matches!(channel.next().await, Told::Stored(_)));
+    }
+    // As after a process that stood still: the next sign of life may have been sent long ago.
+    channel.heard = Instant::now().checked_sub(SILENCE * 2).unwrap();
+    assert!(matches!(channel.next().await, Told::Broken));
+}
 
 #[test]
 fn a_position_is_read_from_a_reply_subject() {

@@ -46,6 +46,13 @@ fn what_only_the_server_added_is_no_drift() {
 }
 
 #[test]
+fn more_copies_than_asked_for_are_no_drift() {
+    let asked = wanted(&spec(), Profile::Development).unwrap();
+    let held = wanted(&spec(), Profile::Replicated).unwrap();
+    assert_eq!(drift(&asked, &held), [""; 0]);
+}
+
+#[test]
 fn every_difference_is_listed() {
     let asked = wanted(&spec(), Profile::Replicated).unwrap();
     let mut held = wanted(&spec(), Profile::Development).unwrap();

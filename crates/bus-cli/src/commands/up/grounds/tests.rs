@@ -20,7 +20,7 @@ fn world() -> World {
     let home = Home::locate(Some(&dir.path().join("data"))).unwrap();
     home.create().unwrap();
     let admission = Admission::new(Arc::new(SystemClock::new()));
-    let grounds = Grounds::new(home.clone(), Arc::new(InMemoryBus::new()), admission.clone());
+    let grounds = Grounds::new(home.clone(), Arc::new(InMemoryBus::new()), Some(admission.clone()));
     World { dir, home, admission, grounds }
 }
 

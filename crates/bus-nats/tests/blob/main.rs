@@ -1,4 +1,4 @@
-//! Blobs on a real server: what is stored of them, and what becomes of it.
+//! Blobs on real servers: what is stored of them, and what becomes of it.
 
 use std::{
     sync::Arc,
@@ -6,35 +6,39 @@ use std::{
 };
 
 use async_nats::{Client, HeaderMap, jetstream};
-use bus_core::{BlobBody, BlobInfo, Error, ErrorKind, Result};
+use bus_core::{BlobBody, BlobInfo, Blobs, Error, ErrorKind, Result};
+use bus_crypto::{
+    NkeyKind, SigningKey, SystemEntropy,
+    jwt::{Permissions, SubjectPermission},
+};
+use bus_nats::{
+    BlobAges, NatsAuth, NatsBus, NatsOptions,
+    server::{Authorization, NkeyUser, ServerConfig},
+};
 use bus_subjects::{BucketKey, BucketName};
 use bus_testserver::TestServer;
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::sync::Notify;
 
-use super::{BlobAges, BlobStore};
-use crate::{api::Api, connection::Connection, options::NatsOptions};
-
 const PIECE: usize = BlobInfo::PIECE_BYTES;
 const AT_ONCE: BlobAges = BlobAges { idle: Duration::ZERO, grace: Duration::ZERO };
 
 /// A server, the engine under test, and the server's own view of what is stored.
 struct Place {
-    bus: BlobStore,
+    bus: NatsBus,
     raw: jetstream::Context,
     client: Client,
-    _server: TestServer,
+    server: TestServer,
 }
 
 impl Place {
     async fn open() -> Self {
         let server = TestServer::start();
-        let connection = Connection::open(NatsOptions::new(server.url())).await.unwrap();
-        let bus = BlobStore::new(Api::new(connection), 1);
+        let bus = NatsBus::open(options(&server)).await.unwrap();
         let client = async_nats::connect(server.url()).await.unwrap();
         let raw = jetstream::new(client.clone());
-        Self { bus, raw, client, _server: server }
+        Self { bus, raw, client, server }
     }
 
     async fn put(&self, name: &str, body: impl Into<BlobBody>) -> Result<BlobInfo> {
@@ -83,6 +87,11 @@ impl Place {
         let (subject, body) = (format!("vakblob.FILES.m.{name}"), manifest.to_string());
         self.raw.publish_with_headers(subject, headers, body.into()).await.unwrap().await.unwrap();
     }
+}
+
+/// Many servers start at once here: the first connection may take its time.
+fn options(server: &TestServer) -> NatsOptions {
+    NatsOptions { connect_wait: Duration::from_secs(30), ..NatsOptions::new(server.url()) }
 }
 
 fn bucket() -> BucketName {
@@ -173,9 +182,9 @@ async fn a_dropped_upload_is_invisible_and_swept_when_it_is_old_enough() {
         () = taken.notified() => {}
     }
     assert!(place.bus.list_blobs(bucket()).await.unwrap().is_empty());
-    assert_eq!(place.bus.sweep(&bucket(), BlobAges::default()).await.unwrap(), 0);
+    assert_eq!(place.bus.sweep_blobs(&bucket(), BlobAges::default()).await.unwrap(), 0);
     assert!(place.stored().await > 0, "it may go on for all we know");
-    assert_eq!(place.bus.sweep(&bucket(), AT_ONCE).await.unwrap(), 1);
+    assert_eq!(place.bus.sweep_blobs(&bucket(), AT_ONCE).await.unwrap(), 1);
     assert_eq!(place.stored().await, 0);
 }
 
@@ -184,7 +193,7 @@ async fn a_sweep_leaves_every_blob_as_it_is() {
     let place = Place::open().await;
     place.put("a/b.c", content(PIECE + 1)).await.unwrap();
     place.put("b", content(2 * PIECE)).await.unwrap();
-    assert_eq!(place.bus.sweep(&bucket(), AT_ONCE).await.unwrap(), 0);
+    assert_eq!(place.bus.sweep_blobs(&bucket(), AT_ONCE).await.unwrap(), 0);
     assert_eq!(place.read("a/b.c").await, (content(PIECE + 1).to_vec(), None));
     assert_eq!(place.read("b").await, (content(2 * PIECE).to_vec(), None));
 }
@@ -197,12 +206,110 @@ async fn pieces_of_a_replaced_blob_stay_for_the_grace_time_and_then_go() {
     let began = place.bus.get_blob(bucket(), key("b")).await.unwrap().unwrap();
     place.put("b", content(PIECE)).await.unwrap();
     let ages = BlobAges { idle: Duration::ZERO, ..BlobAges::default() };
-    assert_eq!(place.bus.sweep(&bucket(), ages).await.unwrap(), 0);
+    assert_eq!(place.bus.sweep_blobs(&bucket(), ages).await.unwrap(), 0);
     let (got, error) = read(began.body).await;
     assert_eq!(error, None);
     assert!(got == first, "the content differs");
-    assert_eq!(place.bus.sweep(&bucket(), AT_ONCE).await.unwrap(), 1);
+    assert_eq!(place.bus.sweep_blobs(&bucket(), AT_ONCE).await.unwrap(), 1);
     assert_eq!(place.stored().await, 3, "a piece, its hash and the manifest");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_outlives_the_grace_time_of_a_replaced_blob_is_told() {
+    let place = Place::open().await;
+    let first = content(200 * PIECE);
+    place.put("b", first.clone()).await.unwrap();
+    let mut began = place.bus.get_blob(bucket(), key("b")).await.unwrap().unwrap().body;
+    let part = began.next().await.unwrap().unwrap();
+    place.put("b", content(PIECE)).await.unwrap();
+    assert_eq!(place.bus.sweep_blobs(&bucket(), AT_ONCE).await.unwrap(), 1);
+    let (got, error) = read(began).await;
+    assert_eq!(error, Some(ErrorKind::Corrupt), "never a short blob without an error");
+    let got = [part.to_vec(), got].concat();
+    assert!(first.starts_with(&got), "what was yielded is of the first one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_goes_on_over_a_restart_of_the_server() {
+    let mut place = Place::open().await;
+    let content = content(200 * PIECE);
+    place.put("b", content.clone()).await.unwrap();
+    place.server.kill();
+    place.server.restart().unwrap();
+    let mut states = place.bus.states();
+    states.wait_for(|state| state.epoch().is_some_and(|epoch| epoch > 1)).await.unwrap();
+    let (got, error) = place.read("b").await;
+    assert_eq!(error, None);
+    assert!(got == content, "the content differs");
+}
+
+/// A server's configuration with a user that may publish to everything but `denied`.
+fn config_without(user: &SigningKey, denied: &str) -> ServerConfig {
+    let publish = SubjectPermission { allow: Vec::new(), deny: vec![denied.to_owned()] };
+    let permissions = Some(Permissions { publish, ..Permissions::default() });
+    let users = vec![NkeyUser { key: user.public().clone(), permissions }];
+    ServerConfig { authorization: Authorization::Nkeys(users), ..ServerConfig::default() }
+}
+
+fn user() -> Arc<SigningKey> {
+    Arc::new(SigningKey::generate(NkeyKind::User, &SystemEntropy::new()).unwrap())
+}
+
+/// A bus of a user that may publish to everything but `denied`.
+async fn bus_without(user: Arc<SigningKey>, denied: &str) -> (NatsBus, TestServer) {
+    let server = TestServer::start_with(config_without(&user, denied));
+    let options = NatsOptions { auth: NatsAuth::Nkey(user), ..options(&server) };
+    (NatsBus::open(options).await.unwrap(), server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_loses_its_right_half_way_is_denied() {
+    let user = user();
+    let (bus, mut server) = bus_without(Arc::clone(&user), "nothing").await;
+    let (taken, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let begun = [0, 1, 2, 3, 4, 5].map(|_| content(PIECE));
+    let gates = (Arc::clone(&taken), Arc::clone(&go_on));
+    let body = stream::unfold((begun.into_iter(), gates), |(mut parts, gates)| async {
+        if parts.len() == 3 {
+            gates.0.notify_one();
+            gates.1.notified().await;
+        }
+        parts.next().map(|part| (Ok(part), (parts, gates)))
+    });
+    let put = bus.put_blob(bucket(), key("b"), BlobBody::new(body));
+    let taking_away = async {
+        taken.notified().await;
+        server.reload(config_without(&user, "vakblob.FILES.p.*")).unwrap();
+        // Refused as well once the server knows, which the piece then hears in its turn.
+        let denied = async {
+            while bus.put_blob(bucket(), key("other"), content(1).into()).await.is_ok() {}
+        };
+        tokio::time::timeout(Duration::from_secs(10), denied).await.unwrap();
+        go_on.notify_one();
+    };
+    let began = Instant::now();
+    let (put, ()) = tokio::join!(put, taking_away);
+    assert_eq!(put.unwrap_err().kind(), ErrorKind::Denied);
+    assert!(began.elapsed() < Duration::from_secs(4), "it did not wait for an answer in vain");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_a_user_may_not_is_denied() {
+    for denied in ["vakblob.FILES.p.*", "vakblob.FILES.m.b", "$JS.API.STREAM.CREATE.VKB_FILES"] {
+        let (bus, _server) = bus_without(user(), denied).await;
+        let put = bus.put_blob(bucket(), key("b"), content(3 * PIECE).into()).await;
+        assert_eq!(put.unwrap_err().kind(), ErrorKind::Denied, "{denied}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_manifest_leaves_nothing_of_its_upload() {
+    let (bus, _server) = bus_without(user(), "vakblob.FILES.m.b").await;
+    bus.put_blob(bucket(), key("other"), content(1).into()).await.unwrap();
+    let put = bus.put_blob(bucket(), key("b"), content(3 * PIECE).into()).await;
+    assert_eq!(put.unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(bus.sweep_blobs(&bucket(), AT_ONCE).await.unwrap(), 0, "nothing to sweep");
+    assert_eq!(bus.list_blobs(bucket()).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,7 +317,7 @@ async fn a_deleted_blob_is_swept() {
     let place = Place::open().await;
     place.put("b", content(5 * PIECE)).await.unwrap();
     assert!(place.bus.delete_blob(bucket(), key("b")).await.unwrap());
-    assert_eq!(place.bus.sweep(&bucket(), AT_ONCE).await.unwrap(), 1);
+    assert_eq!(place.bus.sweep_blobs(&bucket(), AT_ONCE).await.unwrap(), 1);
     assert!(place.stored().await <= 1, "at most that it was deleted");
 }
 

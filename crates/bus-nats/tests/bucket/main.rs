@@ -1,0 +1,6 @@
+//! Buckets on real servers: races, ends, outages, and what is left behind.
+
+mod common;
+mod outage;
+mod values;
+mod watch;
