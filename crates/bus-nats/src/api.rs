@@ -1,6 +1,6 @@
 //! Calls of the JetStream API as JSON, publishes that are acknowledged, and direct gets.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_nats::{HeaderMap, Message, StatusCode, Subject};
 use bus_core::{Error, ErrorKind, Result};
@@ -331,6 +331,12 @@ fn no_jetstream(error: Error, op: &'static str) -> Error {
         ),
         _ => error,
     }
+}
+
+/// How long to wait before a stream that was made a moment ago is asked again: the server says
+/// that there is one before all of it listens.
+pub(crate) fn new_stream_pauses() -> impl Iterator<Item = Duration> {
+    [0, 2, 5, 10, 25, 50, 100].into_iter().map(Duration::from_millis)
 }
 
 fn no_stream(error: Error, op: &'static str, stream: &str) -> Error {

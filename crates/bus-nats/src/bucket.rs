@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures_util::stream;
 
 use crate::{
-    api::{Api, ApiFailure, GetRequest, RawStored},
+    api::{self, Api, ApiFailure, GetRequest, RawStored},
     bucket::{known::KnownValues, layout::Place, watch::Follower},
     codec::set,
 };
@@ -139,16 +139,23 @@ impl Buckets {
         let subject = place.subject(key);
         // The key stands in the subject of the call, so that reading can be granted by the key.
         let at = format!("{}.{subject}", place.stream);
-        let got = match self.api.get(op, &at, &GetRequest::default()).await {
-            Ok(got) => got,
-            Err(failure) => {
-                let error = failure.into_error(op, &subject);
-                // Nobody answers as well while a server starts: only its word counts.
-                let nobody = error.kind() == ErrorKind::NotFound;
-                if nobody && place.info(&self.api, op).await?.is_none() {
-                    return Ok(Held::Nothing);
-                }
-                return Err(if nobody { cannot_be_read(op, &subject) } else { error });
+        let mut pauses = api::new_stream_pauses();
+        let got = loop {
+            let failure = match self.api.get(op, &at, &GetRequest::default()).await {
+                Ok(got) => break got,
+                Err(failure) => failure,
+            };
+            let error = failure.into_error(op, &subject);
+            if error.kind() != ErrorKind::NotFound {
+                return Err(error);
+            }
+            // Nobody answers as well while a server starts: only its word counts.
+            if place.info(&self.api, op).await?.is_none() {
+                return Ok(Held::Nothing);
+            }
+            match pauses.next() {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(cannot_be_read(op, &subject)),
             }
         };
         let held = got.into_iter().next().map_or(Held::Nothing, read_held);
@@ -170,7 +177,8 @@ impl Buckets {
         if let Some(expected) = expected {
             set(&mut headers, "Nats-Expected-Last-Subject-Sequence", &expected.to_string())?;
         }
-        for is_last in [false, true] {
+        let mut pauses = api::new_stream_pauses();
+        loop {
             let (subject, headers) = (subject.clone(), headers.clone());
             let sent = self.api.publish(write.op, subject.clone(), headers, write.body.clone());
             match sent.await {
@@ -178,16 +186,16 @@ impl Buckets {
                 Err(failure) if matches!(failure.err_code(), Some(WRONG_LAST | WRONG_LAST_R)) => {
                     return Ok(None);
                 }
-                Err(ApiFailure::Bus(error)) if error.kind() == ErrorKind::NotFound && !is_last => {
-                    write.place.ensure(&self.api, write.op).await?;
-                }
                 Err(ApiFailure::Bus(error)) if error.kind() == ErrorKind::NotFound => {
-                    return Err(cannot_be_read(write.op, &subject));
+                    write.place.ensure(&self.api, write.op).await?;
+                    let Some(pause) = pauses.next() else {
+                        return Err(cannot_be_read(write.op, &subject));
+                    };
+                    tokio::time::sleep(pause).await;
                 }
                 Err(failure) => return Err(failure.into_error(write.op, subject)),
             }
         }
-        Err(cannot_be_read(write.op, &subject))
     }
 
     async fn write(&self, write: &Write<'_>, expected: Option<u64>) -> Result<Revision> {

@@ -61,6 +61,7 @@ impl Connection {
     }
 
     /// Connects on a machine whose clock shows `own_time`.
+    #[expect(clippy::disallowed_methods, reason = "an engine starts its own tasks")]
     async fn open_at(options: NatsOptions, own_time: Timestamp) -> Result<Arc<Self>> {
         const OP: &str = "connect";
         let addresses = options.addresses()?;

@@ -55,10 +55,12 @@ impl Watcher {
             Event::LameDuckMode => self.states.lame_duck(self.states.connects()),
             Event::ServerError(ServerError::Other(text)) => self.said(&text),
             Event::ClientError(ClientError::Other(text)) if is_no_entry(&text) => {
-                self.turned_away()
+                self.turned_away();
             }
             // It did not come as far as that: perhaps the server is about to know us again.
-            Event::ClientError(ClientError::Other(_)) => self.barred().since = None,
+            Event::ClientError(ClientError::Other(_)) => {
+                self.barred().since = None;
+            }
             other => tracing::debug!("nats: {other}"),
         }
     }

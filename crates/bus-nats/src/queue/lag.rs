@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use bus_core::{ConsumerState, Lag, Result, Retention, StreamSpec};
+use bus_core::{ConsumerSpec, ConsumerState, Lag, Result, Retention, StreamSpec};
 use bus_envelope::Timestamp;
 use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
 use serde::Deserialize;
@@ -51,11 +51,7 @@ pub(super) async fn consumers(
         let now = info.asked_at().unwrap_or_else(|| api.connection().now());
         let mut lag = counts(info, placed, board);
         if placed.is_none() {
-            let patterns = placed_patterns(&spec, stream);
-            let patterns: Vec<_> =
-                patterns.iter().filter_map(|it| Filter::parse(it).ok()).collect();
-            let is_own = |subject: &Subject| patterns.iter().any(|it| it.matches(subject));
-            lag.pending += unread.iter().filter(|(it, _)| is_own(it)).map(|(_, n)| n).sum::<u64>();
+            lag.pending += unread_of(&spec, stream, &unread);
         }
         if lag.pending + lag.in_flight > 0 {
             let mut patterns = placed_patterns(&spec, stream);
@@ -85,14 +81,23 @@ pub(super) async fn of_stream(
 ) -> Result<Lag> {
     const OP: &str = "lag";
     let (infos, boards) = read(api, consumers, OP, &spec.name).await?;
+    let unread = match spec.retention {
+        Retention::WorkQueue => Vec::new(),
+        Retention::Kept | Retention::AppendOnly => unread_placed(api, OP, &spec.name).await?,
+    };
     let (mut in_flight, mut to_read, mut is_read) = (0, 0, false);
     for info in infos.values() {
         let Some((consumer, _)) = info.spec(&spec.name) else { continue };
         let board = boards.get(consumer.name.as_str()).copied().unwrap_or_default();
-        let lag = counts(info, infos.get(&placed_name(&consumer.name)), board);
+        let placed = infos.get(&placed_name(&consumer.name));
+        let lag = counts(info, placed, board);
         in_flight += lag.in_flight;
         to_read += lag.pending;
         is_read = true;
+        // What is taken out of a work queue is counted by what is left of it.
+        if placed.is_none() && spec.retention != Retention::WorkQueue {
+            to_read += unread_of(&consumer, spec, &unread);
+        }
     }
     let stored = info.state.messages;
     let pending = match spec.retention {
@@ -175,6 +180,14 @@ fn counts(info: &ConsumerInfo, placed: Option<&ConsumerInfo>, board: OnBoard) ->
     let between = fetched.saturating_sub(board.placed);
     let pending = info.num_pending + unfetched + between + waits_on_board;
     Lag { pending, in_flight, oldest: None }
+}
+
+/// How many of `unread` are for `consumer`, which has not looked for such yet.
+fn unread_of(consumer: &ConsumerSpec, stream: &StreamSpec, unread: &[(Subject, u64)]) -> u64 {
+    let patterns = placed_patterns(consumer, stream);
+    let patterns: Vec<_> = patterns.iter().filter_map(|it| Filter::parse(it).ok()).collect();
+    let is_own = |subject: &Subject| patterns.iter().any(|it| it.matches(subject));
+    unread.iter().filter(|(subject, _)| is_own(subject)).map(|(_, count)| count).sum()
 }
 
 /// How many placed messages there are under each subject, for consumers that never fetched any.

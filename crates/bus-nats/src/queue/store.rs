@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::board::{BoardPlace, Entry, KeyTurn};
 use crate::{
-    api::{Api, ApiFailure, GetRequest, RawStored},
+    api::{Api, ApiFailure, GetRequest, RawStored, new_stream_pauses},
     codec::set,
     profile::Profile,
 };
@@ -164,13 +164,19 @@ impl Board {
         }
         let body = Bytes::from(body);
         let publish = || self.api.publish(op, subject.clone(), headers.clone(), body.clone());
-        let written = match publish().await {
-            // The first record of all makes the board.
-            Err(ApiFailure::Bus(error)) if error.kind() == ErrorKind::NotFound => {
-                self.declare(op).await?;
-                publish().await
+        let mut pauses = new_stream_pauses();
+        let written = loop {
+            match publish().await {
+                // The first record of all makes the board.
+                Err(ApiFailure::Bus(error)) if error.kind() == ErrorKind::NotFound => {
+                    self.declare(op).await?;
+                    match pauses.next() {
+                        Some(pause) => tokio::time::sleep(pause).await,
+                        None => break Err(ApiFailure::Bus(error)),
+                    }
+                }
+                written => break written,
             }
-            written => written,
         };
         match written {
             Ok(ack) => Ok(Some(ack.seq)),

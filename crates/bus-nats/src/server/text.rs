@@ -35,6 +35,8 @@ pub(super) fn render(config: &ServerConfig, dir: &Path) -> Result<String, Server
     page.line("ping_max", 2);
     page.line("lame_duck_duration", span("lame_duck_duration", config.lame_duck_duration)?);
     page.line("lame_duck_grace_period", span("lame_duck_grace", config.lame_duck_grace)?);
+    // Its lines go into the log of whoever started it, which knows the time.
+    page.line("logtime", "false");
     jetstream(&mut page, config, store)?;
     authorization(&mut page, &config.authorization)?;
     if let Some(files) = &config.tls {

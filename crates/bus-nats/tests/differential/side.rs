@@ -64,7 +64,7 @@ impl Side {
             | Operation::Read { .. }
             | Operation::Replay { .. }
             | Operation::Discard { .. }
-            | Operation::Lag { .. } => self.play_stored(operation).await,
+            | Operation::Lag { .. } => self.play_stored(operation, other).await,
             Operation::Claim { .. }
             | Operation::Settle { .. }
             | Operation::SettleAll { .. }
@@ -122,9 +122,11 @@ impl Side {
     }
 
     fn spec(&self, stream: u8) -> StreamSpec {
+        // Where messages are placed, NATS keeps those of one subject under several of its own,
+        // each with the bound of the subject: there only the bound of the stream is exact.
         let (retention, messages_max, per_subject_max) = match stream {
-            0 => (Retention::WorkQueue, 12, 8),
-            1 => (Retention::Kept, 40, 30),
+            0 => (Retention::WorkQueue, 12, 12),
+            1 => (Retention::Kept, 40, 40),
             _ => (Retention::AppendOnly, 60, 50),
         };
         let bound = |bound| NonZeroU64::new(bound).unwrap_or(NonZeroU64::MIN);

@@ -84,16 +84,14 @@ async fn what_each_caller_awaits_in_turn_is_stored_in_its_order() {
     let bench = bench(spec(Retention::WorkQueue)).await;
     let callers = (0..60).map(|who| {
         let bus = bench.bus.clone();
-        tokio::spawn(async move {
+        async move {
             for n in 0..20 {
                 let one = frame("work.a", &format!("{who}-{n}"));
                 bus.append(one, Expect::Any).await.unwrap();
             }
-        })
+        }
     });
-    for caller in join_all(callers).await {
-        caller.unwrap();
-    }
+    join_all(callers).await;
     let mut next = vec![0; 60];
     for (_, id) in bench.stored(">").await {
         let (who, n) = id.split_once('-').unwrap();
@@ -179,7 +177,7 @@ async fn a_refused_subject_is_denied_and_the_others_are_stored() {
     let user = Arc::new(SigningKey::generate(NkeyKind::User, &SystemEntropy::new()).unwrap());
     let publish = SubjectPermission { allow: Vec::new(), deny: vec!["work.b".to_owned()] };
     let permissions = Some(Permissions { publish, ..Permissions::default() });
-    let users = vec![NkeyUser { key: user.public().clone(), permissions }];
+    let users = vec![NkeyUser { key: *user.public(), permissions }];
     let authorization = Authorization::Nkeys(users);
     let server = TestServer::start_with(ServerConfig { authorization, ..ServerConfig::default() });
     let bus = synced(&server, NatsAuth::Nkey(user)).await;
@@ -245,12 +243,12 @@ async fn placed_and_plain_frames_share_a_batch() {
 async fn a_lost_answer_is_unknown_for_all_and_the_same_ids_are_safe() {
     let mut bench = bench(spec(Retention::AppendOnly)).await;
     let frames = numbered(600);
-    let (bus, mine) = (bench.bus.clone(), frames.clone());
-    let appending = tokio::spawn(async move { append_at_once(&bus, &mine).await });
-    // Some are stored, most are under way or wait.
-    while bench.bus.last(frame("work.a", "x").subject).await.unwrap().is_none() {}
-    bench.server.kill();
-    let first = appending.await.unwrap();
+    let killing = async {
+        // Some are stored, most are under way or wait.
+        while bench.bus.last(frame("work.a", "x").subject).await.unwrap().is_none() {}
+        bench.server.kill();
+    };
+    let (first, ()) = tokio::join!(append_at_once(&bench.bus, &frames), killing);
     let is_lost = |error: &Error| {
         error.outcome() == Outcome::Unknown || { error.kind() == ErrorKind::Unavailable }
     };

@@ -23,6 +23,18 @@ async fn a_round_trip_over_a_lost_connection_fails_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_sent_before_a_reconnect_is_not_confirmed_after_it() {
+    let place = Place::start();
+    let connection = place.connect().await;
+    let mark = connection.violation_mark();
+    connection.client().force_reconnect().await.unwrap();
+    until(&connection, |state| state.epoch() == Some(2)).await;
+    connection.fence(OP).await.unwrap();
+    let lost = connection.fence_since(OP, mark).await.unwrap_err();
+    assert_eq!(said(&lost), (ErrorKind::Unavailable, Outcome::Unknown));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_round_trip_to_a_server_that_dies_ends_with_the_connection() {
     let mut place = Place::start();
     let connection = place.connect().await;

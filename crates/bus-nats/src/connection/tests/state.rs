@@ -39,6 +39,7 @@ async fn the_epoch_counts_every_connection_also_unseen_ones() {
 async fn a_call_sees_a_lost_connection_before_any_event_tells_of_it() {
     let mut place = Place::start();
     let connection = place.connect().await;
+    connection.keeper.abort();
     place.server.kill();
     while connection.client().connection_state() == async_nats::connection::State::Connected {
         tokio::task::yield_now().await;
@@ -70,6 +71,10 @@ async fn while_it_closes_new_calls_are_refused_and_those_under_way_end() {
     assert_eq!(said(&refused), (ErrorKind::Closed, Outcome::NotDone));
     assert_ne!(*asker.states().borrow(), ConnectionState::Closed);
     let reply = question.reply.unwrap();
+    // Longer than the close would take by itself.
+    for _ in 0..20 {
+        answerer.fence(OP).await.unwrap();
+    }
     answerer.publish(OP, reply, None, None, body("!")).await.unwrap();
     assert_eq!(&*asking.await.unwrap().unwrap().payload, b"!");
     closing.await.unwrap().unwrap();

@@ -128,7 +128,7 @@ impl How {
 async fn next(member: &mut Deliveries, wanted: Option<bool>) -> Option<Result<Delivery>> {
     let one = async {
         let many = member.next_many(NonZeroUsize::MIN).await?;
-        Some(many.map(|mut many| many.pop()).transpose()?)
+        many.map(|mut many| many.pop()).transpose()
     };
     match wanted {
         None => timeout(AT_ONCE, one).await.ok().flatten(),

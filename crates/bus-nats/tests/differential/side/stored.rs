@@ -1,12 +1,13 @@
 //! Streams: declared, appended to and read.
 
 use bus_core::{Expect, Frame, Receipt, Result, Retention, Seq, Stored, StreamSpec};
+use tokio::time::Instant;
 
-use super::{Side, seen};
+use super::{SOON, Side, seen};
 use crate::operation::{Head, Operation};
 
 impl Side {
-    pub(super) async fn play_stored(&mut self, operation: &Operation) -> String {
+    pub(super) async fn play_stored(&mut self, operation: &Operation, other: Option<&str>) -> String {
         match operation {
             Operation::Declare { stream, otherwise } => {
                 let mut spec = self.spec(*stream);
@@ -49,8 +50,8 @@ impl Side {
                 let discarded = self.engine.discard(stream, seq).await;
                 told(discarded, |was_there| format!("was there: {was_there}"))
             }
-            Operation::Lag { stream } => self.lag(*stream).await,
-            other => format!("{other:?} is nothing stored"),
+            Operation::Lag { stream } => self.lag_beside(*stream, other).await,
+            unknown => format!("{unknown:?} is nothing stored"),
         }
     }
 
@@ -74,6 +75,18 @@ impl Side {
             all.push('\n');
         }
         all
+    }
+
+    /// The counts of a server follow what was done: a task that came for a call just dropped is
+    /// held until it is handed back.
+    async fn lag_beside(&self, stream: u8, other: Option<&str>) -> String {
+        let end = Instant::now() + SOON;
+        loop {
+            let lag = self.lag(stream).await;
+            if other.is_none_or(|other| other == lag) || Instant::now() > end {
+                return lag;
+            }
+        }
     }
 
     async fn lag(&self, stream: u8) -> String {
