@@ -51,8 +51,11 @@ pub(crate) const HOUSE: &[Room] = &[
     Room::new("bus-link", &[CORE, BASE])
         .tested_with(&[&["bus-conformance", "bus-mem", "bus-disk"], TESTDATA]),
     // Its differential test holds it to an engine in the same process.
-    Room::new("bus-nats", &[CORE, BASE])
-        .tested_with(&[&["bus-conformance", "bus-mem"], TESTSERVER, TESTDATA]),
+    Room::new("bus-nats", &[CORE, BASE]).tested_with(&[
+        &["bus-conformance", "bus-mem"],
+        TESTSERVER,
+        TESTDATA,
+    ]),
     // 2: evidence.
     Room::new("bus-evidence", &[CORE, BASE]).tested_with(EMBEDDED_TESTS),
     // 3: services, never on each other, never on an engine.

@@ -27,7 +27,7 @@ impl Fleet {
         let workspace = WorkspaceId::parse("acme")?;
         let keyring = Keyring::new();
         keyring.add_secret("acme", "main", WorkspaceSecret::generate(&*entropy)?)?;
-        let roster = Arc::new(Roster::new(account.public().clone()));
+        let roster = Arc::new(Roster::new(*account.public()));
         let (keyring, clock) = (Arc::new(keyring), Arc::new(SystemClock::new()));
         Ok(Self { account, workspace, keyring, roster, clock, entropy })
     }

@@ -17,9 +17,10 @@ use tokio::{
 };
 
 use self::{
-    call::{Call, UnderWay, deaf, refused},
+    call::{Call, UnderWay, deaf, ended, refused},
     clock::ServerClock,
     configure::{closed, connect_failed, not_connected, publish_failed, request_failed},
+    fence::Rounds,
     keeper::{Keeper, Time},
     refusals::Act,
     watcher::Watcher,
@@ -45,6 +46,7 @@ pub(crate) struct Connection {
     watcher: Arc<Watcher>,
     time: Arc<Time>,
     under_way: UnderWay,
+    rounds: Rounds,
     /// One close at a time.
     closing: Mutex<()>,
     keeper: AbortHandle,
@@ -87,6 +89,7 @@ impl Connection {
             watcher,
             time,
             under_way: UnderWay::default(),
+            rounds: Rounds::default(),
             closing: Mutex::default(),
             keeper,
         });
@@ -109,6 +112,7 @@ impl Connection {
     }
 
     /// The client, for what this does not offer.
+    #[cfg(test)]
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
@@ -119,6 +123,7 @@ impl Connection {
     }
 
     /// The largest message the server takes, headers included.
+    #[cfg(test)]
     pub(crate) fn payload_max(&self) -> usize {
         self.client.max_payload()
     }
@@ -241,7 +246,15 @@ impl Connection {
             refused(watcher, op, (Act::Publish, &subject), mark)
                 .or_else(|| deaf(watcher, op, mark).map(Error::unknown))
         };
-        call.wait(wait, asking, refusal).await?.map_err(|error| request_failed(op, error))
+        let mark = call.mark();
+        call.wait(wait, asking, refusal).await?.map_err(|error| {
+            let failed = request_failed(op, error);
+            // The client ends what waits with the connection, and does not say whose end it was.
+            let end = (failed.kind() == ErrorKind::Unavailable)
+                .then(|| ended(&self.watcher, op, mark))
+                .flatten();
+            end.unwrap_or(failed)
+        })
     }
 
     /// Hands a message to the connection. Whether the server takes it is known after a

@@ -1,12 +1,15 @@
 //! Round trips: whether the server has taken what was sent, and the end of a connection.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
-use async_nats::{HeaderMap, Subject, Subscriber};
+use async_nats::Subject;
 use bus_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::time::timeout;
+use tokio::{sync::Mutex, time::timeout};
 
 use super::{
     Connection, ConnectionState,
@@ -15,6 +18,13 @@ use super::{
     refusals::Act,
     watcher::Watcher,
 };
+
+/// The round trips that tell of refusals, one at a time, by their numbers.
+#[derive(Default)]
+pub(super) struct Rounds {
+    begun: AtomicU64,
+    ended: Mutex<u64>,
+}
 
 impl Connection {
     /// A round trip to the server: what was sent before has reached it, and every subscription
@@ -56,6 +66,7 @@ impl Connection {
 
     /// A [`fence`](Self::fence) that also fails when the connection was lost since `mark`, and with
     /// it perhaps what was sent since then.
+    #[cfg(test)]
     pub(crate) async fn fence_since(&self, op: &'static str, mark: Mark) -> Result<()> {
         self.fence(op).await?;
         ended(&self.watcher, op, mark).map_or(Ok(()), Err)
@@ -70,16 +81,57 @@ impl Connection {
     }
 
     /// Waits until the server has taken what was sent for `subject` since `mark`, a message or a
-    /// subscription.
+    /// subscription. Many at once share their round trips.
     ///
     /// # Errors
-    /// `Denied` when it refuses; `Timeout` and `Unavailable` with outcome unknown.
+    /// `Denied` when it refuses; `Timeout` and `Unavailable` with outcome unknown, also when so much
+    /// was refused at once that it is not known what.
     pub(crate) async fn confirm(&self, op: &'static str, mark: Mark, subject: &str) -> Result<()> {
-        // The refusal comes before the round trip's end, but by another task: a second trip gives
-        // that one its turn.
-        for _ in 0..2 {
-            self.fence_since(op, mark).await?;
-            self.refused_since(op, mark, subject)?;
+        self.check_open(op)?;
+        let refusal = |watcher: &Watcher, mark: Mark| {
+            refused(watcher, op, (Act::Publish, subject), mark)
+                .or_else(|| refused(watcher, op, (Act::Subscribe, subject), mark))
+        };
+        let begun = self.rounds.begun.load(Ordering::SeqCst);
+        let heard = async {
+            let mut ended = self.rounds.ended.lock().await;
+            // One that began later than what is asked about serves as well.
+            if *ended <= begun {
+                let own = self.rounds.begun.fetch_add(1, Ordering::SeqCst) + 1;
+                self.hear_refusals(op).await?;
+                *ended = own;
+            }
+            Ok::<(), Error>(())
+        };
+        let wait = self.options.answer_wait;
+        self.begin(op).since(mark).wait(wait, heard, refusal).await??;
+        self.refused_since(op, mark, subject)?;
+        if self.watcher.refusals.has_lost(mark.refusals) {
+            let why = "the server refuses more at once than the client can tell of";
+            return Err(Error::new(ErrorKind::Unavailable, op, why).unknown());
+        }
+        ended(&self.watcher, op, mark).map_or(Ok(()), Err)
+    }
+
+    /// A round trip after which every refusal of what was sent before is known. The client tells
+    /// of refusals through a queue that another task empties, so a round trip alone may be back
+    /// first. Hence it goes with something that the server surely refuses, whose refusal comes
+    /// through the same queue, behind all others.
+    async fn hear_refusals(&self, op: &'static str) -> Result<()> {
+        let connects = self.watcher.states.connects();
+        let _refused = self.hear(op, self.watcher.bait().into()).await?;
+        let due = self.watcher.baits.put_out(connects);
+        self.round_trip(op).await?;
+        let mut news = self.watcher.states.news();
+        let taken = async {
+            while self.watcher.baits.taken() < due {
+                // The sender lives in the watcher.
+                let _more = news.changed().await;
+            }
+        };
+        if timeout(BAIT_WAIT, taken).await.is_err() {
+            self.watcher.baits.forget();
+            self.watcher.refusals.lose();
         }
         Ok(())
     }
@@ -88,11 +140,12 @@ impl Connection {
     ///
     /// # Errors
     /// `Denied` when the server refuses; as [`fence`](Self::fence).
+    #[cfg(test)]
     pub(crate) async fn subscribe_fenced(
         &self,
         op: &'static str,
         subject: impl Into<Subject>,
-    ) -> Result<Subscriber> {
+    ) -> Result<async_nats::Subscriber> {
         let (subject, mark) = (subject.into(), self.violation_mark());
         let subscriber = self.subscribe(op, subject.clone()).await?;
         self.confirm(op, mark, &subject).await?;
@@ -103,11 +156,12 @@ impl Connection {
     ///
     /// # Errors
     /// `Denied` when the server refuses; as [`fence`](Self::fence).
+    #[cfg(test)]
     pub(crate) async fn publish_fenced(
         &self,
         op: &'static str,
         subject: impl Into<Subject>,
-        headers: Option<HeaderMap>,
+        headers: Option<async_nats::HeaderMap>,
         body: Bytes,
     ) -> Result<()> {
         let (subject, mark) = (subject.into(), self.violation_mark());
@@ -141,5 +195,7 @@ impl Connection {
     }
 }
 
+/// How long after a round trip its refusal may take to come through the client's queue.
+const BAIT_WAIT: Duration = Duration::from_secs(1);
 /// How long a close waits for the calls under way.
 const CLOSE_GRACE: Duration = Duration::from_millis(250);

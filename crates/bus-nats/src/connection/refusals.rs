@@ -16,6 +16,8 @@ pub(super) struct Refusals {
     last: Mutex<VecDeque<Refused>>,
     /// How many there were.
     count: AtomicU64,
+    /// How many there were when the client had last dropped some.
+    lost_at: AtomicU64,
     /// The connection on which the subscription to all answers was refused.
     deaf_since: AtomicU64,
 }
@@ -60,6 +62,18 @@ impl Refusals {
         last.iter().rev().take(since).any(|one| one.act == act && *one.subject == *subject)
     }
 
+    /// The client may have dropped some.
+    pub(super) fn lose(&self) {
+        // It takes a number as if it were one, and so divides what was before from what follows.
+        self.add(Act::Publish, "");
+        self.lost_at.fetch_max(self.count(), Ordering::AcqRel);
+    }
+
+    /// Whether the client may have dropped some after there had been `count`.
+    pub(super) fn has_lost(&self, count: u64) -> bool {
+        count < self.lost_at.load(Ordering::Acquire)
+    }
+
     /// No answer to a request reaches this connection, the `epoch`th.
     pub(super) fn deafen(&self, epoch: u64) {
         self.deaf_since.store(epoch, Ordering::Release);
@@ -68,6 +82,63 @@ impl Refusals {
     /// Whether answers to requests reach the `epoch`th connection.
     pub(super) fn hears(&self, epoch: u64) -> bool {
         self.deaf_since.load(Ordering::Acquire) != epoch
+    }
+}
+
+/// What was sent for its refusal's sake, on the present connection.
+#[derive(Debug, Default)]
+pub(super) struct Baits {
+    /// On which connection, and how many.
+    out: Mutex<(u64, u64)>,
+    taken: AtomicU64,
+    /// How many events there were in all, and at the last three of these.
+    events: AtomicU64,
+    at: Mutex<[u64; 3]>,
+}
+
+impl Baits {
+    /// One more was sent on the `epoch`th connection. Returns how many must be refused until it is.
+    pub(super) fn put_out(&self, epoch: u64) -> u64 {
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = if out.0 == epoch { out.1 } else { 0 };
+        *out = (epoch, before.saturating_add(1));
+        out.1
+    }
+
+    /// The client told of something.
+    pub(super) fn note_event(&self) {
+        self.events.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One was refused. Returns whether the client's queue may have been full before it, since
+    /// the last one was sent: they go one at a time, so everything in a full queue was taken out
+    /// of it after the last but one.
+    pub(super) fn take(&self) -> bool {
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let [_, before, last] = *at;
+        let now = self.events.load(Ordering::Acquire);
+        *at = [before, last, now];
+        now.saturating_sub(before) >= QUEUE
+    }
+
+    /// What [`take`](Self::take) took counts.
+    pub(super) fn count(&self) {
+        self.taken.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many were refused.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// There is a new connection: what follows is of it.
+    pub(super) fn begin_anew(&self) {
+        self.taken.store(0, Ordering::Release);
+    }
+
+    /// The refusals of some were lost and are not waited for.
+    pub(super) fn forget(&self) {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner).1 = self.taken();
     }
 }
 
@@ -83,6 +154,8 @@ pub(super) fn read(text: &str) -> Option<(Act, &str)> {
     Some((act, rest.split('"').next()?))
 }
 
+/// How many events the client's queue holds; what comes then is dropped.
+const QUEUE: u64 = 128;
 /// How many are kept: more than calls wait at once.
 const KEPT: usize = 4096;
 

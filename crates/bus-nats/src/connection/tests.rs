@@ -1,5 +1,7 @@
 //! What one connection does on a real server that the public calls do not show.
 
+#![expect(clippy::disallowed_methods, reason = "tests run calls at once and time them")]
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -66,7 +68,7 @@ fn user() -> Arc<SigningKey> {
 }
 
 fn config_of(key: &SigningKey, permissions: Option<Permissions>) -> ServerConfig {
-    let users = vec![NkeyUser { key: key.public().clone(), permissions }];
+    let users = vec![NkeyUser { key: *key.public(), permissions }];
     let authorization = Authorization::Nkeys(users);
     ServerConfig { authorization, ..ServerConfig::default() }
 }

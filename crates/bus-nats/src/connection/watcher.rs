@@ -12,7 +12,7 @@ use async_nats::{ClientError, ConnectErrorKind, Event, ServerError};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    refusals::{self, Act, Refusals},
+    refusals::{self, Act, Baits, Refusals},
     state::States,
 };
 
@@ -21,6 +21,7 @@ use super::{
 pub(super) struct Watcher {
     pub(super) states: States,
     pub(super) refusals: Refusals,
+    pub(super) baits: Baits,
     /// There may be a change of the state.
     pub(super) stirred: Notify,
     inbox: String,
@@ -42,6 +43,7 @@ impl Watcher {
         Self {
             states: States::default(),
             refusals: Refusals::default(),
+            baits: Baits::default(),
             stirred: Notify::new(),
             inbox,
             barred: Mutex::default(),
@@ -50,8 +52,13 @@ impl Watcher {
     }
 
     pub(super) async fn note(self: Arc<Self>, event: Event) {
+        self.baits.note_event();
         match event {
-            Event::Connected | Event::Disconnected | Event::Closed => self.stirred.notify_one(),
+            Event::Connected => {
+                self.baits.begin_anew();
+                self.stirred.notify_one();
+            }
+            Event::Disconnected | Event::Closed => self.stirred.notify_one(),
             Event::LameDuckMode => self.states.lame_duck(self.states.connects()),
             Event::ServerError(ServerError::Other(text)) => self.said(&text),
             Event::ClientError(ClientError::Other(text)) if is_no_entry(&text) => {
@@ -92,6 +99,11 @@ impl Watcher {
         if self.has_given_up.load(Ordering::Relaxed) { FOR_EVER } else { pause_before(attempt) }
     }
 
+    /// A subject that the server lets nobody hear: in the middle of one, `>` stands for nothing.
+    pub(super) fn bait(&self) -> String {
+        format!("{}.>.none", self.inbox)
+    }
+
     fn turned_away(&self) {
         let now = Instant::now();
         let mut barred = self.barred();
@@ -102,7 +114,18 @@ impl Watcher {
 
     fn said(&self, text: &str) {
         let shown = bus_subjects::Shown(text);
-        let Some((act, subject)) = refusals::read(text) else {
+        let read = refusals::read(text);
+        // As no subject, or as one that this identity may not hear.
+        let is_bait = read.is_some_and(|(_, subject)| subject == self.bait());
+        if is_bait || text.eq_ignore_ascii_case("invalid subject") {
+            if self.baits.take() {
+                self.refusals.lose();
+            }
+            self.baits.count();
+            self.states.tell();
+            return;
+        }
+        let Some((act, subject)) = read else {
             if text.to_ascii_lowercase().starts_with("user authentication") {
                 self.barred().why = Some(shown.to_string());
             }

@@ -92,6 +92,9 @@ impl Clerk {
             self.take_news();
             self.note_lapsed().await;
             self.put_back().await;
+            if let Err(refused) = self.plain.check(Instant::now()) {
+                self.failed(&refused).await;
+            }
             let may_serve = self.desk.state().end.is_none() && self.may_try();
             if may_serve && let Err(error) = self.serve().await {
                 self.failed(&error).await;
@@ -209,6 +212,7 @@ impl Clerk {
         let clock = self.desk.now();
         let at = |time: Timestamp| now + time.since(clock) + A_TICK;
         let state = self.desk.state();
+        sooner(self.plain.look_at());
         sooner(state.deadlines.first().map(|&(deadline, _)| deadline));
         if state.wanted() > 0 {
             sooner(state.view.next_due().map(at));

@@ -9,7 +9,7 @@ use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Mark};
 
 /// The pulls of one engine from one consumer. All answers come on one subject.
 pub(super) struct Pulls {
@@ -21,6 +21,10 @@ pub(super) struct Pulls {
     last_number: u64,
     /// What is still to come of each pull, and when the server has given it up at the latest.
     open: BTreeMap<u64, (usize, Instant)>,
+    /// From when on a refusal counts.
+    mark: Mark,
+    /// When to look for one; the server answers nothing to what it refuses.
+    look_at: Option<Instant>,
 }
 
 /// What came.
@@ -47,9 +51,30 @@ impl Pulls {
         (stream, consumer): (&str, &str),
     ) -> Result<Self> {
         let inbox = connection.new_inbox();
+        let mark = connection.violation_mark();
         let answers = connection.subscribe(NEXT, format!("{inbox}.*")).await?;
         let asked_on = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
-        Ok(Self { connection, asked_on, inbox, answers, last_number: 0, open: BTreeMap::new() })
+        let open = BTreeMap::new();
+        Ok(Self { connection, asked_on, inbox, answers, last_number: 0, open, mark, look_at: None })
+    }
+
+    /// When to ask whether the server refused to hear of a pull.
+    pub(super) const fn look_at(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// Whether the server refused to hear of a pull.
+    ///
+    /// # Errors
+    /// `Denied`.
+    pub(super) fn check(&mut self, now: Instant) -> Result<()> {
+        if self.look_at.is_none_or(|look_at| look_at > now) {
+            return Ok(());
+        }
+        self.look_at = None;
+        let mark = std::mem::replace(&mut self.mark, self.connection.violation_mark());
+        self.connection.refused_since(NEXT, mark, &self.asked_on)?;
+        self.connection.refused_since(NEXT, mark, &format!("{}.*", self.inbox))
     }
 
     /// How many messages may still come.
@@ -145,7 +170,11 @@ impl Pulls {
         let body = body.to_string().into();
         self.connection.publish(NEXT, self.asked_on.clone(), Some(reply), None, body).await?;
         // A second longer than the server waits: its word may be under way.
-        let end = Instant::now() + wait + Duration::from_secs(1);
+        let now = Instant::now();
+        let end = now + wait + Duration::from_secs(1);
+        if self.last_number == 1 || self.last_number.is_multiple_of(LOOK_EVERY) {
+            self.look_at = Some(now + LOOK_AFTER);
+        }
         self.open.insert(self.last_number, (count, end));
         Ok(())
     }
@@ -206,6 +235,10 @@ fn ended() -> Error {
 const NEXT: &str = "next";
 /// How long what is there now may take.
 const AT_ONCE: Duration = Duration::from_secs(20);
+/// How long a refusal may take.
+const LOOK_AFTER: Duration = Duration::from_millis(500);
+/// After how many pulls it is looked again whether they are heard of.
+const LOOK_EVERY: u64 = 64;
 /// The most messages of one pull.
 const COUNT_MAX: usize = 1000;
 const HEARTBEAT: StatusCode = StatusCode::IDLE_HEARTBEAT;

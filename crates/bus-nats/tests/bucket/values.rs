@@ -32,11 +32,11 @@ async fn of_two_connections_on_one_revision_exactly_one_writes() {
             let expect = ExpectRevision::Exactly(revision);
             let put = Put::new(format!("{who} {round}")).expect(expect);
             let (bus, who) = (bus.clone(), who.to_owned());
-            tokio::spawn(async move { (bus.put(bucket(), key("k"), put).await, who) })
+            async move { (bus.put(bucket(), key("k"), put).await, who) }
         };
         let (one, two) = tokio::join!(write(&place.bus, "one"), write(&other, "two"));
         let mut won = Vec::new();
-        for (written, who) in [one.unwrap(), two.unwrap()] {
+        for (written, who) in [one, two] {
             match written {
                 Ok(written) => won.push((written, who)),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
@@ -50,6 +50,7 @@ async fn of_two_connections_on_one_revision_exactly_one_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::disallowed_methods, reason = "the server's clock is held against this one")]
 async fn a_value_is_there_for_its_time_and_gone_a_second_after_its_last_whole_one() {
     let place = Place::open().await;
     let mut lives = Vec::new();
@@ -185,7 +186,7 @@ async fn what_a_user_may_not_is_denied_by_the_key() {
         deny: deny.iter().copied().chain([watch]).map(str::to_owned).collect(),
     };
     let permissions = Some(Permissions { publish, ..Permissions::default() });
-    let users = vec![NkeyUser { key: user.public().clone(), permissions }];
+    let users = vec![NkeyUser { key: *user.public(), permissions }];
     let authorization = Authorization::Nkeys(users);
     let server = bus_testserver::TestServer::start_with(ServerConfig {
         authorization,

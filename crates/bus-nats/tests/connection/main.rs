@@ -1,9 +1,9 @@
 //! A connection to a real server: who is let in, what is refused, and what a lost one does.
+#![cfg(test)]
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
 
 use bus_core::{Bus, ErrorKind, Expect, Frame, FrameId, Outcome, Retention, StreamSpec};
 use bus_crypto::{
@@ -22,7 +22,7 @@ fn user() -> Arc<SigningKey> {
 }
 
 fn server_of(key: &SigningKey, permissions: Option<Permissions>) -> TestServer {
-    let users = vec![NkeyUser { key: key.public().clone(), permissions }];
+    let users = vec![NkeyUser { key: *key.public(), permissions }];
     let authorization = Authorization::Nkeys(users);
     TestServer::start_with(ServerConfig { authorization, ..ServerConfig::default() })
 }
@@ -122,7 +122,7 @@ async fn a_lost_connection_fails_calls_at_once_and_comes_back_with_what_was_stor
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_server_ends_a_call_in_time_with_its_outcome_unknown() {
-    let mut server = TestServer::start();
+    let server = TestServer::start();
     let bus = NatsBus::open(options(&server)).await.unwrap();
     bus.declare(tasks()).await.unwrap();
     server.freeze().unwrap();

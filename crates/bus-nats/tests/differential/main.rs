@@ -154,7 +154,7 @@ fn seeds() -> Vec<u64> {
 const SEED: &str = "VAKBUS_DIFFERENTIAL_SEED";
 /// The variable that says how many seeds to run.
 const SEEDS: &str = "VAKBUS_DIFFERENTIAL_SEEDS";
-const SEEDS_USUAL: u64 = 10;
+const SEEDS_USUAL: u64 = 8;
 const STEPS: usize = 160;
 /// How long to look for fewer operations that still fail.
 const CUTTING: Duration = Duration::from_secs(60);

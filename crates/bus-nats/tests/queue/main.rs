@@ -1,14 +1,21 @@
 //! Work queues on a real server: what the suite does not ask of every engine.
 #![cfg(test)]
 
-use std::{collections::BTreeSet, num::NonZeroUsize, time::Duration};
+use std::{collections::BTreeSet, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use bus_core::{
     Bus as _, ConsumerSpec, Deliveries, Delivery, ErrorKind, Expect, Frame, FrameId, OrderKey,
     Placement, Priority, Retention, Seq, StreamSpec, Verdict, settle_all,
 };
+use bus_crypto::{
+    NkeyKind, SigningKey, SystemEntropy,
+    jwt::{Permissions, SubjectPermission},
+};
 use bus_envelope::Timestamp;
-use bus_nats::{NatsBus, NatsOptions};
+use bus_nats::{
+    NatsAuth, NatsBus, NatsOptions,
+    server::{Authorization, NkeyUser, ServerConfig},
+};
 use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
 use bus_testserver::TestServer;
 
@@ -141,7 +148,7 @@ async fn the_tasks_of_an_engine_that_died_come_back_as_failed_attempts() {
             runtime.shutdown_background();
         }
     });
-    tokio::task::spawn_blocking(|| runtime.join().unwrap()).await.unwrap();
+    runtime.join().unwrap();
     let mut member = member(&living).await;
     let mut got = Vec::new();
     for _ in 0..3 {
@@ -254,4 +261,22 @@ async fn what_a_stranger_put_into_the_stream_is_left_there_and_holds_up_nothing(
     task.settle(Verdict::Ack).await.unwrap();
     let lag = bus.lag(stream()).await.unwrap();
     assert_eq!(lag.pending + lag.in_flight, 3, "nothing of it was thrown away: {lag:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_may_not_pull_is_told_so() {
+    let user = Arc::new(SigningKey::generate(NkeyKind::User, &SystemEntropy::new()).unwrap());
+    let deny = vec!["$JS.API.CONSUMER.MSG.NEXT.WORK.coder".to_owned()];
+    let publish = SubjectPermission { allow: Vec::new(), deny };
+    let permissions = Some(Permissions { publish, ..Permissions::default() });
+    let authorization = Authorization::Nkeys(vec![NkeyUser { key: *user.public(), permissions }]);
+    let config = ServerConfig { authorization, ..ServerConfig::default() };
+    let server = TestServer::start_with(config);
+    let auth = NatsAuth::Nkey(user);
+    let bus = NatsBus::open(NatsOptions { auth, ..NatsOptions::new(server.url()) }).await.unwrap();
+    declare(&bus).await;
+    let mut member = member(&bus).await;
+    let told = tokio::time::timeout(Duration::from_secs(10), member.next()).await;
+    let error = told.expect("a word of it").unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }

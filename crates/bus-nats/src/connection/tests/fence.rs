@@ -77,6 +77,28 @@ async fn every_refused_one_of_many_at_once_is_denied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_refused_one_of_too_many_at_once_is_taken_for_done() {
+    let (place, auth) = Place::of_user(deny_publish(&["secret.>"]));
+    let connection = place.connect_as(auth).await;
+    for round in 0..5 {
+        // Far more than the client's queue of events holds.
+        let all = (0..1_000).map(|number| {
+            let subject = format!("secret.{round}.{number}");
+            connection.publish_fenced(OP, subject, None, body("x"))
+        });
+        let ended = futures_util::future::join_all(all).await;
+        let done = ended.iter().filter(|ended| ended.is_ok()).count();
+        assert_eq!(done, 0, "in round {round}");
+    }
+    // It passes.
+    let mut passed = false;
+    for _ in 0..5 {
+        passed |= connection.publish_fenced(OP, "open.a", None, body("x")).await.is_ok();
+    }
+    assert!(passed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_counts_for_what_was_sent_before_it() {
     let (place, auth) = Place::of_user(deny_publish(&["secret.>"]));
     let connection = place.connect_as(auth).await;

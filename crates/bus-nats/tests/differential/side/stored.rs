@@ -7,7 +7,11 @@ use super::{SOON, Side, seen};
 use crate::operation::{Head, Operation};
 
 impl Side {
-    pub(super) async fn play_stored(&mut self, operation: &Operation, other: Option<&str>) -> String {
+    pub(super) async fn play_stored(
+        &mut self,
+        operation: &Operation,
+        other: Option<&str>,
+    ) -> String {
         match operation {
             Operation::Declare { stream, otherwise } => {
                 let mut spec = self.spec(*stream);
