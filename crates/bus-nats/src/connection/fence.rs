@@ -84,8 +84,8 @@ impl Connection {
     /// subscription. Many at once share their round trips.
     ///
     /// # Errors
-    /// `Denied` when it refuses; `Timeout` and `Unavailable` with outcome unknown, also when so much
-    /// was refused at once that it is not known what.
+    /// `Denied` when it refuses; `Timeout` and `Unavailable` with outcome unknown, also when so
+    /// much was refused at once that it is not known what.
     pub(crate) async fn confirm(&self, op: &'static str, mark: Mark, subject: &str) -> Result<()> {
         self.check_open(op)?;
         let refusal = |watcher: &Watcher, mark: Mark| {

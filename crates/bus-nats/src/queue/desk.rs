@@ -192,22 +192,6 @@ impl Desk {
         self.wake.notify_one();
     }
 
-    /// A message that was claimed until `deadline` goes to whoever waits first.
-    pub(super) fn hand_over(
-        &self,
-        (frame, attempt): (SharedFrame, u32),
-        hold: Hold,
-        deadline: Instant,
-    ) {
-        let mut state = self.state();
-        let token = state.number();
-        let (seq, stored) = (hold.seq, hold.stored);
-        state.held.insert(seq);
-        state.holds.insert(token, Arc::new(hold));
-        state.deadlines.insert((deadline, token));
-        state.hand.push_back(Claimed { frame, seq, stored, attempt, token });
-    }
-
     /// A claimed message as its member gets it.
     pub(super) fn delivery(self: &Arc<Self>, claimed: Claimed) -> Delivery {
         let Claimed { frame, seq, stored, attempt, token } = claimed;
@@ -244,6 +228,21 @@ impl State {
     pub(super) fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
+    }
+
+    /// A message that was claimed until `deadline` goes to whoever waits first.
+    pub(super) fn hand_over(
+        &mut self,
+        (frame, attempt): (SharedFrame, u32),
+        hold: Hold,
+        deadline: Instant,
+    ) {
+        let token = self.number();
+        let (seq, stored) = (hold.seq, hold.stored);
+        self.held.insert(seq);
+        self.holds.insert(token, Arc::new(hold));
+        self.deadlines.insert((deadline, token));
+        self.hand.push_back(Claimed { frame, seq, stored, attempt, token });
     }
 
     /// Takes a lease out.

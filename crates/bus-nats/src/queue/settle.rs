@@ -1,12 +1,12 @@
 //! Verdicts and extensions: confirmed by the server, or refused.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use async_nats::HeaderMap;
+use async_nats::{HeaderMap, StatusCode};
 use bus_core::{Answer, BoxFuture, Error, ErrorKind, Result, Settle, Verdict};
 use bus_subjects::StreamName;
 use bytes::Bytes;
-use futures_util::future::join_all;
+use futures_util::{StreamExt, future::join_all};
 use tokio::time::Instant;
 
 use super::{
@@ -33,9 +33,7 @@ impl Settle for Desk {
             .into_iter()
             .map(|(token, verdict)| (self.take_hold(SETTLE, token), verdict))
             .collect();
-        Box::pin(join_all(
-            taken.into_iter().map(async |(hold, verdict)| self.end_hold(hold?, verdict).await),
-        ))
+        Box::pin(self.end_holds(taken))
     }
 
     fn extend(&self, token: u64) -> Answer<'_, ()> {
@@ -53,6 +51,86 @@ impl Settle for Desk {
 }
 
 impl Desk {
+    /// Plain tasks that are done are acknowledged together, all others each by itself.
+    async fn end_holds(&self, taken: Vec<(Result<Arc<Hold>>, Verdict)>) -> Vec<Result<()>> {
+        let now = Instant::now();
+        let mut done = Vec::new();
+        for (at, (hold, verdict)) in taken.iter().enumerate() {
+            let (Ok(hold), Verdict::Ack) = (hold, verdict) else { continue };
+            // One that is being extended at this moment waits for that.
+            let Ok(step) = hold.step.try_lock() else { continue };
+            if matches!(step.way, Way::Plain) && step.deadline > now {
+                done.push((at, hold.origin.clone()));
+            }
+        }
+        if done.len() < 2 {
+            return join_all(
+                taken.into_iter().map(async |(hold, verdict)| self.end_hold(hold?, verdict).await),
+            )
+            .await;
+        }
+        let (places, origins): (HashSet<usize>, Vec<String>) = done.into_iter().unzip();
+        let others = taken.into_iter().enumerate().map(async |(at, (hold, verdict))| {
+            if places.contains(&at) {
+                return None;
+            }
+            Some(match hold {
+                Ok(hold) => self.end_hold(hold, verdict).await,
+                Err(error) => Err(error),
+            })
+        });
+        let (done, others) = tokio::join!(self.acknowledge_all(origins), join_all(others));
+        let mut done = done.into_iter();
+        let missing = || Err(self.lease_lost(SETTLE));
+        others
+            .into_iter()
+            .map(|other| other.or_else(|| done.next()).unwrap_or_else(missing))
+            .collect()
+    }
+
+    /// Acknowledges tasks at once, and answers for each in their order.
+    async fn acknowledge_all(&self, origins: Vec<String>) -> Vec<Result<()>> {
+        let mut answers: Vec<Option<Result<()>>> = origins.iter().map(|_| None).collect();
+        if let Err(error) = self.ask_all(&origins, &mut answers).await {
+            for answer in answers.iter_mut().filter(|answer| answer.is_none()) {
+                let same = Error::new(error.kind(), SETTLE, error.detail().to_owned());
+                // Whatever was sent may have been done.
+                *answer = Some(Err(same.at(&self.spec.name).unknown()));
+            }
+        }
+        let lost = || Err(self.lease_lost(SETTLE));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
+    }
+
+    async fn ask_all(&self, origins: &[String], answers: &mut [Option<Result<()>>]) -> Result<()> {
+        let Some(first) = origins.first() else { return Ok(()) };
+        let connection = self.api.connection();
+        let (inbox, mark) = (connection.new_inbox(), connection.violation_mark());
+        let pattern = format!("{inbox}.*");
+        let mut coming = connection.subscribe(SETTLE, pattern.clone()).await?;
+        for (at, origin) in origins.iter().enumerate() {
+            let (reply, word) = (format!("{inbox}.{at}"), Bytes::from_static(ACK.as_bytes()));
+            connection.publish(SETTLE, origin.clone(), Some(reply), None, word).await?;
+        }
+        let mut missing = answers.len();
+        let all = async {
+            while missing > 0 {
+                let Some(answer) = coming.next().await else { return false };
+                let at = answer.subject.rsplit('.').next().and_then(|text| text.parse().ok());
+                let Some(place) = at.and_then(|at: usize| answers.get_mut(at)) else { continue };
+                let is_gone = answer.status == Some(StatusCode::NO_RESPONDERS);
+                *place = Some(if is_gone { Err(self.lease_lost(SETTLE)) } else { Ok(()) });
+                missing -= 1;
+            }
+            true
+        };
+        if connection.answer_on(SETTLE, mark, (first, &pattern), all).await? {
+            return Ok(());
+        }
+        let why = "the connection ended before all answers came";
+        Err(Error::new(ErrorKind::Unavailable, SETTLE, why).unknown())
+    }
+
     async fn end_hold(&self, hold: Arc<Hold>, verdict: Verdict) -> Result<()> {
         let mut step = hold.step.lock().await;
         if step.deadline <= Instant::now() {

@@ -1,7 +1,7 @@
 //! Serving those that wait: from the board and from the server's consumer, by rank.
 
 use async_nats::Message;
-use bus_core::{ErrorKind, Result};
+use bus_core::{ErrorKind, Result, SharedFrame};
 use bus_envelope::Timestamp;
 use tokio::time::Instant;
 
@@ -16,6 +16,14 @@ use super::{
     Pulled, Rank, Step, Way, decode_stored, lease_from,
 };
 use crate::api::{GetRequest, RawStored};
+
+/// A plain message on its way to a member.
+struct Plain {
+    rank: Rank,
+    frame: SharedFrame,
+    hold: Hold,
+    deadline: Instant,
+}
 
 impl Clerk {
     /// Claims for everybody who waits what is there, and asks for what is not.
@@ -128,9 +136,7 @@ impl Clerk {
             let mut got = Vec::new();
             let taken = self.plain.take(wanted, &mut got).await;
             let came = !got.is_empty();
-            for message in got {
-                self.take_message(message).await?;
-            }
+            self.take_batch(got).await?;
             taken?;
             if came {
                 return Ok(());
@@ -156,11 +162,58 @@ impl Clerk {
 
     /// A message that the server's consumer delivered: to a member, or onto the board.
     async fn take_message(&mut self, message: Message) -> Result<()> {
+        let Some(plain) = self.sort(message).await? else { return Ok(()) };
+        let is_wanted = self.wanted() > 0;
+        self.hand_out(vec![plain], is_wanted).await
+    }
+
+    /// Messages that were asked for together and are handed over together: a member that looks in
+    /// between finds none of them or all.
+    async fn take_batch(&mut self, messages: Vec<Message>) -> Result<()> {
+        let mut batch = Vec::with_capacity(messages.len());
+        let mut failed = Ok(());
+        for message in messages {
+            match self.sort(message).await {
+                Ok(plain) => batch.extend(plain),
+                Err(error) => failed = Err(error),
+            }
+        }
+        let is_wanted = !self.desk.state().waiters.is_empty();
+        self.hand_out(batch, is_wanted).await?;
+        failed
+    }
+
+    /// To the members what stands before all that is on the board, and the rest onto the board.
+    async fn hand_out(&self, messages: Vec<Plain>, is_wanted: bool) -> Result<()> {
+        let mut rest = Vec::new();
+        {
+            let now = self.desk.now();
+            let mut state = self.desk.state();
+            let first = state.view.first(now).map(|pick| pick.rank);
+            let may_go = is_wanted && state.end.is_none();
+            for plain in messages {
+                if may_go && first.is_none_or(|first| plain.rank < first) {
+                    let Plain { frame, hold, deadline, .. } = plain;
+                    state.hand_over((frame, 1), hold, deadline);
+                } else {
+                    rest.push(plain.hold);
+                }
+            }
+        }
+        for hold in rest {
+            self.to_board(Entry::fresh((hold.seq, hold.stored), hold.origin, None)).await?;
+        }
+        Ok(())
+    }
+
+    /// What the server's consumer delivered for the first time and may be handed out; everything
+    /// else goes where it belongs.
+    async fn sort(&mut self, message: Message) -> Result<Option<Plain>> {
         let start = Instant::now();
         let Some(origin) = message.reply.as_ref().map(|reply| reply.as_str().to_owned()) else {
-            return Ok(());
+            return Ok(None);
         };
-        let Some(place) = Place::read(&origin) else { return Ok(()) };
+        let Some(place) = Place::read(&origin) else { return Ok(None) };
         let Place { seq, stored, delivered } = place;
         // A server that was killed may have forgotten that it gave out what a member has.
         let is_known = {
@@ -169,7 +222,7 @@ impl Clerk {
         };
         if is_known {
             self.desk.keep_from_server(&origin).await;
-            return Ok(());
+            return Ok(None);
         }
         let headers = message.headers.unwrap_or_default();
         let frame = match decode_stored(&message.subject, &headers, message.payload) {
@@ -178,34 +231,24 @@ impl Clerk {
                 // It stays where it is: nothing that is stored goes without a word of somebody.
                 tracing::warn!(%error, seq, "a message that is no frame is left in its stream");
                 self.desk.keep_from_server(&origin).await;
-                return Ok(());
+                return Ok(None);
             }
         };
         if message.subject.starts_with(PLACED) {
             let entry = Entry::fresh((seq, stored), origin, frame.placement.as_deref());
-            return self.to_board(entry).await;
+            return self.to_board(entry).await.map(|()| None);
         }
-        let entry = Entry::fresh((seq, stored), origin.clone(), None);
         if delivered > 1 {
-            let now = self.desk.now();
-            return self.to_board(entry.delivered_again(delivered, now)).await;
+            let entry = Entry::fresh((seq, stored), origin, None);
+            let entry = entry.delivered_again(delivered, self.desk.now());
+            return self.to_board(entry).await.map(|()| None);
         }
         let rank = Rank::plain(seq, stored);
         self.seen_up_to = self.seen_up_to.max(Some(rank));
-        let is_taken = {
-            let now = self.desk.now();
-            let mut state = self.desk.state();
-            let is_first = state.view.first(now).is_none_or(|pick| rank < pick.rank);
-            is_first && state.wanted() > 0 && state.end.is_none()
-        };
-        if !is_taken {
-            return self.to_board(entry).await;
-        }
         let deadline = lease_from(start, self.desk.spec.lease);
         let step = tokio::sync::Mutex::new(Step { deadline, way: Way::Plain });
         let hold = Hold { seq, stored, origin, step };
-        self.desk.hand_over((frame.into(), 1), hold, deadline);
-        Ok(())
+        Ok(Some(Plain { rank, frame: frame.into(), hold, deadline }))
     }
 
     /// Claims an entry of the board, unless somebody is quicker.
@@ -255,7 +298,7 @@ impl Clerk {
         let way = Way::Board(Box::new(Claim { entry, before, revision }));
         let step = tokio::sync::Mutex::new(Step { deadline, way });
         let hold = Hold { seq, stored: time, origin, step };
-        self.desk.hand_over((frame.into(), attempt), hold, deadline);
+        self.desk.state().hand_over((frame.into(), attempt), hold, deadline);
         Ok(())
     }
 
