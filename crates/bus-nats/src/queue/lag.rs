@@ -127,7 +127,7 @@ pub(super) async fn clear_entries(
     const OP: &str = "discard";
     let entries = read_entries(api, OP, BoardPlace::all_states(stream, Some(seq))).await?;
     for (subject, revision, entry) in entries {
-        let Some((name, made)) = BoardPlace::owner(&subject) else { continue };
+        let Some((_, name, made)) = BoardPlace::owner(&subject) else { continue };
         let Ok(name) = ConsumerName::parse(name) else { continue };
         let board = Board::new(BoardPlace::new(stream, &name, made), api.clone(), profile);
         // One that changes at this moment is found by whoever claims it.
@@ -155,13 +155,13 @@ async fn read(
     let now = api.connection().now();
     let mut boards: HashMap<String, OnBoard> = HashMap::new();
     for (subject, _, entry) in entries? {
-        let Some((name, made)) = BoardPlace::owner(&subject) else { continue };
+        let Some((_, name, made)) = BoardPlace::owner(&subject) else { continue };
         let is_current = infos.get(name).and_then(|info| info.spec(stream));
         if is_current.is_none_or(|(_, current)| current != made) {
             continue;
         }
-        let delivered_by = Place::consumer(&entry.origin);
-        let is_placed = delivered_by.is_some_and(|consumer| consumer.ends_with(PLACED_MARK));
+        let delivered_by = Place::of(&entry.origin);
+        let is_placed = delivered_by.is_some_and(|(_, consumer)| consumer.ends_with(PLACED_MARK));
         let board = boards.entry(name.to_owned()).or_default();
         board.placed += u64::from(is_placed);
         board.plain += u64::from(!is_placed);

@@ -221,10 +221,12 @@ impl Place {
         })
     }
 
-    /// The server's consumer that delivered.
-    pub(super) fn consumer(reply: &str) -> Option<&str> {
-        let count = reply.split('.').count();
-        reply.split('.').nth(if count == 9 { 3 } else { 5 })
+    /// The stream, and the server's consumer that delivered from it.
+    pub(super) fn of(reply: &str) -> Option<(&str, &str)> {
+        let is_short = reply.split('.').count() == 9;
+        let mut levels =
+            reply.strip_prefix("$JS.ACK.")?.split('.').skip(if is_short { 0 } else { 2 });
+        Some((levels.next()?, levels.next()?))
     }
 }
 
@@ -245,6 +247,8 @@ const HEARTBEAT: StatusCode = StatusCode::IDLE_HEARTBEAT;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -254,9 +258,17 @@ mod tests {
         let long = "$JS.ACK.hub.ACCHASH.W.coder.2.7.9.1796.0.token";
         for (reply, consumer) in [(short, "coder"), (long, "coder")] {
             assert_eq!(Place::read(reply), Some(place), "{reply}");
-            assert_eq!(Place::consumer(reply), Some(consumer), "{reply}");
+            assert_eq!(Place::of(reply), Some(("W", consumer)), "{reply}");
         }
         assert_eq!(Place::read("$JS.ACK.W.coder.x.7.9.1796.0"), None);
         assert_eq!(Place::read("_INBOX.1"), None);
+        assert_eq!(Place::of("work.W.coder.2.7.9.1796.0.x"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_reply_of_any_text_is_read_or_refused(reply in "(\\$JS\\.ACK\\.)?([0-9a-z]{0,20}\\.){0,12}") {
+            let _either = (Place::read(&reply), Place::of(&reply));
+        }
     }
 }

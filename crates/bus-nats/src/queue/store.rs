@@ -8,7 +8,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::board::{BoardPlace, Entry, KeyTurn};
+use super::{
+    board::{BoardPlace, Entry, KeyTurn},
+    consumer::PLACED_MARK,
+    pull::Place,
+};
 use crate::{
     api::{Api, ApiFailure, GetRequest, RawStored, new_stream_pauses},
     codec::set,
@@ -270,13 +274,30 @@ pub(super) fn read_state(subject: &str, body: &[u8]) -> Option<Entry> {
     if body.is_empty() {
         return None;
     }
-    match Entry::from_json(body) {
-        Ok(entry) => Some(entry),
-        Err(error) => {
-            tracing::warn!(subject, %error, "a record on the board is left alone");
-            None
-        }
-    }
+    let read = Entry::from_json(body);
+    let why = match read {
+        Ok(entry) if belongs(subject, &entry) => return Some(entry),
+        Ok(_) => "it is about another task".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!(subject, why, "a record on the board is left alone");
+    None
+}
+
+/// Whether an entry says about itself what its subject says: nothing is acknowledged but the task
+/// that it stands for, whoever wrote it.
+fn belongs(subject: &str, entry: &Entry) -> bool {
+    let Some((stream, name, making)) = BoardPlace::owner(subject) else { return false };
+    let (Ok(stream_name), Ok(consumer)) = (StreamName::parse(stream), ConsumerName::parse(name))
+    else {
+        return false;
+    };
+    let place = BoardPlace::new(&stream_name, &consumer, making);
+    let is_there = place.state(entry.key.as_ref(), entry.seq) == subject;
+    let is_own =
+        |(of, by): (&str, &str)| of == stream && by.strip_suffix(PLACED_MARK).unwrap_or(by) == name;
+    let origin = Place::read(&entry.origin).filter(|origin| origin.seq == entry.seq);
+    is_there && origin.is_some() && Place::of(&entry.origin).is_some_and(is_own)
 }
 
 /// The time in a pause record; `None` when it was lifted.

@@ -18,6 +18,7 @@ use bus_nats::{
 };
 use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
 use bus_testserver::TestServer;
+use futures_util::StreamExt as _;
 
 async fn bus(server: &TestServer) -> NatsBus {
     NatsBus::open(NatsOptions::new(server.url())).await.unwrap()
@@ -279,4 +280,35 @@ async fn a_member_that_may_not_pull_is_told_so() {
     let told = tokio::time::timeout(Duration::from_secs(10), member.next()).await;
     let error = told.expect("a word of it").unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_record_on_the_board_acknowledges_nothing_else() {
+    let server = TestServer::start();
+    let bus = bus(&server).await;
+    declare(&bus).await;
+    append(&bus, keyed("a-1", "a")).await;
+    let mut member = member(&bus).await;
+    let held = next(&mut member).await;
+    let raw = async_nats::connect(server.url()).await.unwrap();
+    let mut heard = raw.subscribe("secret.>").await.unwrap();
+    let board = async_nats::jetstream::new(raw.clone()).get_stream("VAK_BOARD").await.unwrap();
+    let record =
+        board.get_last_raw_message_by_subject("vakq.WORK.coder.*.*.*.state").await.unwrap();
+    let text = String::from_utf8(record.payload.to_vec()).unwrap();
+    let mut forged: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let origin = forged["origin"].as_str().unwrap().replacen("$JS.ACK.", "secret.", 1);
+    forged["origin"] = origin.into();
+    forged.as_object_mut().unwrap().remove("held");
+    raw.request(record.subject, forged.to_string().into()).await.unwrap();
+    // Its own lease was overwritten, and what stands there now is nobody's.
+    let lost = held.settle(Verdict::Retry { after: Duration::ZERO }).await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::LeaseLost);
+    append(&bus, task("t0")).await;
+    let other = next(&mut member).await;
+    assert_eq!(what(&other).0, "t0");
+    other.settle(Verdict::Ack).await.unwrap();
+    bus.close().await.unwrap();
+    raw.flush().await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(200), heard.next()).await.is_err());
 }

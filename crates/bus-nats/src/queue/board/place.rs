@@ -85,10 +85,10 @@ impl BoardPlace {
         format!("{KEPT}{stream}.{consumer}.>")
     }
 
-    /// The consumer and the making that a kept subject belongs to.
-    pub(crate) fn owner(subject: &str) -> Option<(&str, &str)> {
-        let mut levels = subject.strip_prefix(KEPT)?.split('.').skip(1);
-        Some((levels.next()?, levels.next()?))
+    /// The stream, the consumer and the making that a kept subject belongs to.
+    pub(crate) fn owner(subject: &str) -> Option<(&str, &str, &str)> {
+        let mut levels = subject.strip_prefix(KEPT)?.split('.');
+        Some((levels.next()?, levels.next()?, levels.next()?))
     }
 
     /// What a kept or heard subject of this consumer is about.

@@ -1,6 +1,7 @@
 //! What verdicts, leases and time make of an entry, and its stored form.
 
 use bus_core::ErrorKind;
+use proptest::prelude::*;
 
 use super::{super::rank::Rank, *};
 
@@ -157,4 +158,24 @@ fn a_damaged_state_is_corrupt() {
     }
     let long = good.replacen(r#""a""#, &format!("{:?}", "a".repeat(9000)), 1);
     assert_eq!(Entry::from_json(long.as_bytes()).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+proptest! {
+    #[test]
+    fn a_state_that_a_stranger_wrote_is_read_or_refused(
+        at_byte in any::<prop::sample::Index>(),
+        instead in proptest::collection::vec(any::<u8>(), 0..6),
+        is_held in any::<bool>(),
+    ) {
+        let entry = if is_held { held(&fresh(1), at(1)) } else { fresh(1) };
+        let mut json = entry.to_json().unwrap();
+        let from = at_byte.index(json.len());
+        let to = (from + instead.len()).min(json.len());
+        json.splice(from..to, instead);
+        // What is read can be written again and acted on.
+        if let Ok(read) = Entry::from_json(&json) {
+            prop_assert_eq!(Entry::from_json(&read.to_json().unwrap()).unwrap(), read.clone());
+            let _either = read.clone().failed(REST, at(9)).claimed("n".to_owned(), LEASE, at(99));
+        }
+    }
 }

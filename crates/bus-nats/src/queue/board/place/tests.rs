@@ -64,7 +64,7 @@ fn the_states_of_a_key_are_found_by_one_filter_and_no_others_are() {
         assert!(covers(states.clone(), place.state(Some(&key), 1)), "{states}");
         assert!(!covers(states.clone(), place.turn(&key)), "{states}");
     }
-    assert_eq!(BoardPlace::owner(&place.state(None, 1)), Some(("coder", "m1")));
+    assert_eq!(BoardPlace::owner(&place.state(None, 1)), Some(("S", "coder", "m1")));
 }
 
 #[test]
