@@ -23,6 +23,7 @@ use crate::{codec::PLACED, codec::decode_stored, connection::ConnectionState};
 
 mod claim;
 mod placed;
+mod turn;
 
 /// What one clerk works with.
 pub(super) struct Clerk {
@@ -55,17 +56,22 @@ impl Clerk {
     /// A clerk that hears everything about its desk.
     pub(super) async fn new(desk: Arc<Desk>) -> Result<Self> {
         let connection = Arc::clone(desk.api.connection());
-        let states = connection.states();
+        let (states, mark) = (connection.states(), connection.violation_mark());
         let (stream, name) = (desk.spec.stream.as_str(), desk.spec.name.as_str());
         let hints = connection.subscribe(OP, desk.board.place.heard()).await?;
         let mut bell = SelectAll::new();
         for pattern in placed_patterns(&desk.spec, &desk.stream) {
             bell.push(connection.subscribe(OP, pattern).await?);
         }
-        let removals = format!("$JS.EVENT.ADVISORY.CONSUMER.DELETED.{stream}.{name}");
-        let removals = connection.subscribe(OP, removals).await?;
+        let removed = format!("$JS.EVENT.ADVISORY.CONSUMER.DELETED.{stream}.{name}");
+        let removals = connection.subscribe(OP, removed.clone()).await?;
         let plain = Pulls::open(Arc::clone(&connection), (stream, name)).await?;
         connection.fence(OP).await?;
+        connection.refused_since(OP, mark, &desk.board.place.heard())?;
+        for pattern in placed_patterns(&desk.spec, &desk.stream) {
+            connection.refused_since(OP, mark, &pattern)?;
+        }
+        connection.refused_since(OP, mark, &removed)?;
         let epoch = states.borrow().epoch();
         Ok(Self {
             plain,
@@ -90,13 +96,22 @@ impl Clerk {
     pub(super) async fn run(mut self) {
         loop {
             self.take_news();
+            let may_look = self.desk.state().end.is_none() && self.may_try();
+            // First whether the consumer is still the one that all this is about.
+            if may_look
+                && self.must_look
+                && let Err(error) = self.look().await
+            {
+                self.failed(&error).await;
+            }
             self.note_lapsed().await;
             self.put_back().await;
-            if let Err(refused) = self.plain.check(Instant::now()) {
-                self.failed(&refused).await;
-            }
+            self.check_refused().await;
             let may_serve = self.desk.state().end.is_none() && self.may_try();
-            if may_serve && let Err(error) = self.serve().await {
+            if may_serve
+                && !self.must_look
+                && let Err(error) = self.serve().await
+            {
                 self.failed(&error).await;
             }
             self.desk.state().wake_for_hand();
@@ -114,6 +129,15 @@ impl Clerk {
         // Decided under the lock: who comes after this makes a desk of its own.
         state.is_left = state.end.is_some() || (state.members == 0 && state.holds.is_empty());
         state.is_left
+    }
+
+    /// Whether the server refused to hear of a pull.
+    async fn check_refused(&mut self) {
+        let now = Instant::now();
+        let placed = self.placed.as_mut().map_or(Ok(()), |placed| placed.check(now));
+        if let Err(refused) = self.plain.check(now).and(placed) {
+            self.failed(&refused).await;
+        }
     }
 
     fn may_try(&self) -> bool {
@@ -136,8 +160,10 @@ impl Clerk {
 
     fn note_state(&mut self) {
         let state = *self.states.borrow_and_update();
-        if state == ConnectionState::Closed {
-            self.desk.end(End::Closed);
+        match state {
+            ConnectionState::Closed => self.desk.end(End::Closed),
+            ConnectionState::Denied => self.desk.end(End::Denied),
+            _ => {}
         }
         if state.epoch() == self.epoch {
             return;
@@ -213,7 +239,7 @@ impl Clerk {
         let at = |time: Timestamp| now + time.since(clock) + A_TICK;
         let state = self.desk.state();
         sooner(self.plain.look_at());
-        sooner(state.deadlines.first().map(|&(deadline, _)| deadline));
+        sooner(state.first_deadline());
         if state.wanted() > 0 {
             sooner(state.view.next_due().map(at));
             sooner(state.paused_until.map(at));
@@ -241,6 +267,10 @@ impl Clerk {
     async fn put_back(&self) {
         let back: Vec<_> = {
             let mut state = self.desk.state();
+            if state.end == Some(End::Gone) {
+                // Another consumer has its messages now.
+                state.drop_holds();
+            }
             if state.hand.is_empty() || (!state.waiters.is_empty() && state.end.is_none()) {
                 return;
             }
@@ -277,7 +307,11 @@ impl Clerk {
             self.desk.end(End::Gone);
             return;
         }
-        if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Invalid | ErrorKind::Corrupt) {
+        let is_told = matches!(
+            error.kind(),
+            ErrorKind::Denied | ErrorKind::Invalid | ErrorKind::Corrupt | ErrorKind::Full
+        );
+        if is_told {
             let mut state = self.desk.state();
             state.fault = Some(Error::new(error.kind(), OP, error.to_string()));
             state.wake_all();
@@ -303,9 +337,11 @@ impl Clerk {
             let now = desk.now();
             let back = back.into_iter().filter_map(|message| left_over(&message, now));
             for entry in back {
-                if desk.put_on_board(OP, &entry).await.is_ok() {
-                    desk.keep_from_server(&entry.origin).await;
+                if let Err(error) = desk.put_on_board(OP, &entry).await {
+                    tracing::debug!(%error, "the server gives out again what came at the end");
+                    break;
                 }
+                desk.keep_from_server(&entry.origin).await;
             }
         }
         self.placed = None;

@@ -86,7 +86,7 @@ impl Consumers {
         let notes = serde_json::to_string(&notes).map_err(|error| {
             Error::new(ErrorKind::Invalid, CONSUME, "cannot be written as JSON").because(error)
         })?;
-        let mut config = config(spec.name.as_str(), &patterns, spec.lease + MARGIN);
+        let mut config = config(spec.name.as_str(), &patterns, spec.lease.saturating_add(MARGIN));
         config.insert("metadata".to_owned(), json!({ SPEC: notes }));
         match self.create(CONSUME, spec, config).await {
             Ok(()) => Ok(made),
@@ -114,15 +114,30 @@ impl Consumers {
     }
 
     /// Makes sure that placed messages are handed out as well.
-    pub(super) async fn join_placed(&self, spec: &ConsumerSpec, stream: &StreamSpec) -> Result<()> {
-        let patterns = placed_patterns(spec, stream);
-        let config = config(&placed_name(&spec.name), &patterns, PLACED_WAIT);
-        match self.create(CONSUME, spec, config).await {
-            Err(failure) if failure.err_code() != Some(EXISTS) => {
-                Err(failure.into_error(CONSUME, &spec.name))
+    pub(super) async fn join_placed(
+        &self,
+        (spec, made): (&ConsumerSpec, &str),
+        stream: &StreamSpec,
+    ) -> Result<()> {
+        let (patterns, name) = (placed_patterns(spec, stream), placed_name(&spec.name));
+        let mut config = config(&name, &patterns, PLACED_WAIT);
+        config.insert("metadata".to_owned(), json!({ MADE: made }));
+        for _ in 0..JOIN_TRIES {
+            match self.create(CONSUME, spec, config.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(failure) if failure.err_code() == Some(EXISTS) => {}
+                Err(failure) => return Err(failure.into_error(CONSUME, &spec.name)),
             }
-            _ => Ok(()),
+            let there = self.info_placed(CONSUME, spec).await?;
+            let there = there.config.get("metadata").and_then(|notes| notes.get(MADE));
+            if there.and_then(Value::as_str) == Some(made) {
+                return Ok(());
+            }
+            // One that somebody made late for an earlier consumer of this name.
+            self.delete(CONSUME, &spec.stream, &name).await?;
         }
+        let why = "another consumer of placed messages stands in the way";
+        Err(Error::new(ErrorKind::Unavailable, CONSUME, why).at(&spec.name))
     }
 
     async fn create(
@@ -321,6 +336,9 @@ const CONSUME: &str = "consume";
 pub(super) const PLACED_MARK: &str = "+p";
 /// The note that holds the specification.
 const SPEC: &str = "vak.spec";
+/// The note that says for which making a consumer of placed messages is.
+const MADE: &str = "vak.made";
+const JOIN_TRIES: u32 = 3;
 /// How much later than its member the server takes a lease for lost: what is settled at the last
 /// moment is still under way.
 pub(super) const MARGIN: Duration = Duration::from_millis(250);

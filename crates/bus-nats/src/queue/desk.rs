@@ -51,11 +51,12 @@ pub(super) struct State {
     pub(super) waiters: BTreeMap<u64, Waiter>,
     /// What was claimed for those that wait.
     pub(super) hand: VecDeque<Claimed>,
-    pub(super) holds: HashMap<u64, Arc<Hold>>,
+    /// The leases, with their ends by this process' own clock.
+    pub(super) holds: HashMap<u64, (Arc<Hold>, Instant)>,
     /// The positions of what they hold.
     pub(super) held: HashSet<u64>,
-    /// When each lease ends by this process' own clock.
-    pub(super) deadlines: BTreeSet<(Instant, u64)>,
+    /// The same in the order of their ends.
+    deadlines: BTreeSet<(Instant, u64)>,
     pub(super) view: View,
     /// The newest revision that was seen.
     pub(super) newest: u64,
@@ -81,6 +82,8 @@ pub(super) enum End {
     Closed,
     /// The consumer was removed.
     Gone,
+    /// The server lets this user in no more.
+    Denied,
 }
 
 /// A message claimed for whoever takes it.
@@ -199,23 +202,24 @@ impl Desk {
         Delivery::new(frame, (Seq(seq), stored), (attempt, self.spec.lease), (settle, token))
     }
 
-    /// The error of a member whose consumer was removed.
-    pub(super) fn gone(&self) -> Error {
-        Error::new(ErrorKind::NotFound, "next", "the consumer was removed").at(&self.spec.name)
+    /// What a member is told when nothing more comes; nothing when the bus was closed.
+    pub(super) fn last_word(&self, end: End) -> Option<Error> {
+        let (kind, why) = match end {
+            End::Closed => return None,
+            End::Gone => (ErrorKind::NotFound, "the consumer was removed"),
+            End::Denied => (ErrorKind::Denied, "the server lets this user in no more"),
+        };
+        Some(Error::new(kind, "next", why).at(&self.spec.name))
     }
 
     /// Takes the hold of a delivery out, so that nobody else acts on it.
     pub(super) fn take_hold(&self, op: &'static str, token: u64) -> Result<Arc<Hold>> {
         let mut state = self.state();
-        let hold = state.holds.get(&token).map(Arc::clone);
-        match (state.end, hold) {
-            (Some(End::Closed), _) => Err(Error::new(ErrorKind::Closed, op, "the bus is closed")),
-            (None, Some(hold)) => {
-                state.take(token);
-                Ok(hold)
-            }
-            _ => Err(self.lease_lost(op)),
+        if state.end == Some(End::Closed) {
+            return Err(Error::new(ErrorKind::Closed, op, "the bus is closed"));
         }
+        let hold = state.take(token).filter(|_| state.end != Some(End::Gone));
+        hold.ok_or_else(|| self.lease_lost(op))
     }
 
     pub(super) fn lease_lost(&self, op: &'static str) -> Error {
@@ -240,16 +244,39 @@ impl State {
         let token = self.number();
         let (seq, stored) = (hold.seq, hold.stored);
         self.held.insert(seq);
-        self.holds.insert(token, Arc::new(hold));
+        self.holds.insert(token, (Arc::new(hold), deadline));
         self.deadlines.insert((deadline, token));
         self.hand.push_back(Claimed { frame, seq, stored, attempt, token });
     }
 
     /// Takes a lease out.
     pub(super) fn take(&mut self, token: u64) -> Option<Arc<Hold>> {
-        let hold = self.holds.remove(&token)?;
+        let (hold, deadline) = self.holds.remove(&token)?;
+        self.deadlines.remove(&(deadline, token));
         self.held.remove(&hold.seq);
         Some(hold)
+    }
+
+    /// A lease ends later; false when it is over already.
+    pub(super) fn put_off(&mut self, token: u64, until: Instant) -> bool {
+        let Some((_, deadline)) = self.holds.get_mut(&token) else { return false };
+        self.deadlines.remove(&(*deadline, token));
+        *deadline = until;
+        self.deadlines.insert((until, token));
+        true
+    }
+
+    /// When the first lease ends.
+    pub(super) fn first_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// Everything that is held, taken out.
+    pub(super) fn drop_holds(&mut self) {
+        self.holds.clear();
+        self.deadlines.clear();
+        self.held.clear();
+        self.hand.clear();
     }
 
     /// How many messages are wanted that are not in hand.
@@ -295,8 +322,15 @@ impl State {
             if deadline > now {
                 break;
             }
-            self.deadlines.pop_first();
+            let is_locked =
+                self.holds.get(&token).is_some_and(|(hold, _)| hold.step.try_lock().is_err());
+            if is_locked {
+                // An extension under way: it decides.
+                self.put_off(token, now + A_MOMENT);
+                continue;
+            }
             lapsed.extend(self.take(token));
+            self.hand.retain(|claimed| claimed.token != token);
         }
         lapsed
     }
@@ -307,6 +341,9 @@ impl std::fmt::Debug for Desk {
         f.debug_struct("Desk").field("spec", &self.spec).finish_non_exhaustive()
     }
 }
+
+/// How long an extension may take until the lease is looked at again.
+const A_MOMENT: Duration = Duration::from_millis(50);
 
 /// Until when a lease that begins now lasts.
 pub(super) fn lease_from(start: Instant, lease: Duration) -> Instant {

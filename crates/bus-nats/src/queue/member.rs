@@ -10,7 +10,7 @@ use std::{
 use bus_core::{Claiming, Delivery, Result};
 use futures_core::Stream;
 
-use super::desk::{Desk, End, Waiter};
+use super::desk::{Desk, Waiter};
 
 /// One member. It claims while it is polled, and tells the desk when it stops.
 pub(super) struct Member {
@@ -28,14 +28,11 @@ impl Member {
 
     fn poll(&mut self, cx: &Context<'_>, max: usize) -> Poll<Option<Result<Vec<Delivery>>>> {
         let mut state = self.desk.state();
-        match state.end {
-            Some(End::Closed) => return Poll::Ready(None),
-            Some(End::Gone) => {
-                drop(state);
-                let is_first = !std::mem::replace(&mut self.was_told, true);
-                return Poll::Ready(is_first.then(|| Err(self.desk.gone())));
-            }
-            None => {}
+        if let Some(end) = state.end {
+            drop(state);
+            let is_first = !std::mem::replace(&mut self.was_told, true);
+            let word = self.desk.last_word(end).filter(|_| is_first);
+            return Poll::Ready(word.map(Err));
         }
         if !state.hand.is_empty() {
             let count = max.min(state.hand.len());

@@ -183,7 +183,7 @@ impl Pulls {
         let Some(status) = answer.status else {
             // The server answers pulls in the order they came.
             if let Some(mut oldest) = self.open.first_entry() {
-                oldest.get_mut().0 -= 1;
+                oldest.get_mut().0 = oldest.get().0.saturating_sub(1);
                 if oldest.get().0 == 0 {
                     oldest.remove();
                 }

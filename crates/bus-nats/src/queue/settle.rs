@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_nats::{HeaderMap, StatusCode};
-use bus_core::{Answer, BoxFuture, Error, ErrorKind, Result, Settle, Verdict};
+use bus_core::{Answer, BoxFuture, Error, ErrorKind, Result, Retention, Settle, Verdict};
 use bus_subjects::StreamName;
 use bytes::Bytes;
 use futures_util::{StreamExt, future::join_all};
@@ -12,8 +12,7 @@ use tokio::time::Instant;
 use super::{
     board::Entry,
     consumer::MARGIN,
-    desk::{Desk, Hold, Step, Way, lease_from},
-    store::get,
+    desk::{Desk, End, Hold, Step, Way, lease_from},
 };
 use crate::api::GetRequest;
 
@@ -38,7 +37,7 @@ impl Settle for Desk {
 
     fn extend(&self, token: u64) -> Answer<'_, ()> {
         Answer::later(async move {
-            let hold = self.state().holds.get(&token).map(Arc::clone);
+            let hold = self.state().holds.get(&token).map(|(hold, _)| Arc::clone(hold));
             let Some(hold) = hold else {
                 return Err(self.take_hold(EXTEND, token).err().unwrap_or_else(|| {
                     // It came back between the two looks, which nothing does.
@@ -95,7 +94,9 @@ impl Desk {
             for answer in answers.iter_mut().filter(|answer| answer.is_none()) {
                 let same = Error::new(error.kind(), SETTLE, error.detail().to_owned());
                 // Whatever was sent may have been done.
-                *answer = Some(Err(same.at(&self.spec.name).unknown()));
+                let same = same.at(&self.spec.name);
+                let is_lost = same.kind() == ErrorKind::LeaseLost;
+                *answer = Some(Err(if is_lost { same } else { same.unknown() }));
             }
         }
         let lost = || Err(self.lease_lost(SETTLE));
@@ -112,20 +113,22 @@ impl Desk {
             let (reply, word) = (format!("{inbox}.{at}"), Bytes::from_static(ACK.as_bytes()));
             connection.publish(SETTLE, origin.clone(), Some(reply), None, word).await?;
         }
-        let mut missing = answers.len();
+        let (mut missing, mut is_unheard) = (answers.len(), false);
         let all = async {
             while missing > 0 {
                 let Some(answer) = coming.next().await else { return false };
                 let at = answer.subject.rsplit('.').next().and_then(|text| text.parse().ok());
                 let Some(place) = at.and_then(|at: usize| answers.get_mut(at)) else { continue };
-                let is_gone = answer.status == Some(StatusCode::NO_RESPONDERS);
-                *place = Some(if is_gone { Err(self.lease_lost(SETTLE)) } else { Ok(()) });
+                is_unheard |= answer.status == Some(StatusCode::NO_RESPONDERS);
+                if answer.status.is_none() {
+                    *place = Some(Ok(()));
+                }
                 missing -= 1;
             }
             true
         };
         if connection.answer_on(SETTLE, mark, (first, &pattern), all).await? {
-            return Ok(());
+            return if is_unheard { Err(self.unheard(SETTLE).await) } else { Ok(()) };
         }
         let why = "the connection ended before all answers came";
         Err(Error::new(ErrorKind::Unavailable, SETTLE, why).unknown())
@@ -158,11 +161,11 @@ impl Desk {
             }
             (Way::Board(claim), Verdict::Retry { after }) => {
                 let next = claim.entry.clone().failed(after, self.now());
-                self.change_entry(SETTLE, next, claim.revision).await.map(drop)
+                self.change_entry(SETTLE, (&claim.entry, next), claim.revision).await.map(drop)
             }
             (Way::Board(claim), Verdict::Release { after }) => {
                 let next = claim.entry.clone().released(after, self.now());
-                self.change_entry(SETTLE, next, claim.revision).await.map(drop)
+                self.change_entry(SETTLE, (&claim.entry, next), claim.revision).await.map(drop)
             }
         }
     }
@@ -179,18 +182,16 @@ impl Desk {
             Way::Board(claim) => {
                 let next = claim.entry.extended(board_lease(self.spec.lease), self.now());
                 let next = next.ok_or_else(|| self.lease_lost(EXTEND))?;
-                claim.revision = self.change_entry(EXTEND, next.clone(), claim.revision).await?;
+                let step = (&claim.entry, next.clone());
+                claim.revision = self.change_entry(EXTEND, step, claim.revision).await?;
                 claim.entry = next;
             }
         }
         let until = lease_from(start, self.spec.lease);
-        let mut state = self.state();
-        state.deadlines.remove(&(*deadline, token));
-        if state.holds.contains_key(&token) {
-            state.deadlines.insert((until, token));
-        }
         *deadline = until;
-        drop(state);
+        if !self.state().put_off(token, until) {
+            return Err(self.lease_lost(EXTEND));
+        }
         // The clerk may be asleep until the old one.
         self.wake.notify_one();
         Ok(())
@@ -207,9 +208,23 @@ impl Desk {
         let asked = self.api.connection().request(op, origin.to_owned(), None, body).await;
         match asked {
             Ok(_) => Ok(()),
-            // The consumer is gone, and the lease with it.
-            Err(error) if error.kind() == ErrorKind::NoRecipient => Err(self.lease_lost(op)),
+            Err(error) if error.kind() == ErrorKind::NoRecipient => Err(self.unheard(op).await),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Why nobody heard an acknowledgement: the consumer is gone, and the lease with it, or nobody
+    /// leads it at the moment.
+    async fn unheard(&self, op: &'static str) -> Error {
+        match self.consumers.joined(&self.spec).await {
+            Ok(made) if made == self.made => {
+                let why = "nobody leads the consumer at the moment";
+                Error::new(ErrorKind::Unavailable, op, why).at(&self.spec.name)
+            }
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Conflict) => {
+                Error::new(ErrorKind::Unavailable, op, "nobody hears it").because(error)
+            }
+            _ => self.lease_lost(op),
         }
     }
 
@@ -234,20 +249,22 @@ impl Desk {
         op: &'static str,
         entry: &Entry,
     ) -> Result<Option<u64>> {
-        let mut written = self.board.write_entry(op, entry, 0).await?;
-        if written.is_none() {
+        let mut expected = 0;
+        for _ in 0..TRIES {
+            if let Some(revision) = self.board.write_entry(op, entry, expected).await? {
+                self.state().put(revision, entry.clone());
+                return Ok(Some(revision));
+            }
             let (revision, there) = self.board.entry(op, entry.key.as_ref(), entry.seq).await?;
             if let Some(there) = there {
                 self.state().put(revision, there);
                 return Ok(None);
             }
-            // What stands there is what was left of an earlier time.
-            written = self.board.write_entry(op, entry, revision).await?;
+            // What stands there is what was left of an earlier time, for a second.
+            expected = revision;
         }
-        if let Some(revision) = written {
-            self.state().put(revision, entry.clone());
-        }
-        Ok(written)
+        let why = "the place on the board changes at every try";
+        Err(Error::new(ErrorKind::Unavailable, op, why).at(&self.spec.name))
     }
 
     /// Takes an entry off the board whose message is no more.
@@ -269,9 +286,15 @@ impl Desk {
     async fn leave_board(&self, entry: &Entry, revision: u64, word: &str) -> Result<()> {
         self.acknowledge(SETTLE, &entry.origin, word).await?;
         let key = entry.key.as_ref();
-        let removed = self.board.remove_entry(SETTLE, (key, entry.seq), Some(revision)).await;
-        if let Ok(Some(removed)) = removed {
-            self.state().remove(removed, entry.seq);
+        let removed = self.remove_own(entry, revision).await;
+        match (removed, self.stream.retention) {
+            (Ok(()), _) => {}
+            // The task is gone: whoever claims its entry finds that out.
+            (Err(error), Retention::WorkQueue) => {
+                tracing::debug!(%error, "an entry is left behind");
+            }
+            // It would be handed out again.
+            (Err(error), Retention::Kept | Retention::AppendOnly) => return Err(error.unknown()),
         }
         if let Some(key) = key {
             // Only tidiness: a turn whose message is gone keeps nobody out.
@@ -283,18 +306,55 @@ impl Desk {
         Ok(())
     }
 
-    /// Writes the next state of an entry that this member holds.
-    async fn change_entry(&self, op: &'static str, next: Entry, expected: u64) -> Result<u64> {
-        let written = self.board.write_entry(op, &next, expected).await?;
-        let revision = written.ok_or_else(|| self.lease_lost(op))?;
-        self.state().put(revision, next);
-        self.wake.notify_one();
-        Ok(revision)
+    async fn remove_own(&self, entry: &Entry, mut expected: u64) -> Result<()> {
+        let of = (entry.key.as_ref(), entry.seq);
+        for _ in 0..TRIES {
+            if let Some(removed) = self.board.remove_entry(SETTLE, of, Some(expected)).await? {
+                self.state().remove(removed, entry.seq);
+                return Ok(());
+            }
+            match self.revision_of(SETTLE, entry).await? {
+                Some(revision) => expected = revision,
+                // Somebody else put it right.
+                None => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The revision of an entry that is still in the hands of the claim of `known`: an earlier
+    /// step of it whose answer was lost may have been done.
+    async fn revision_of(&self, op: &'static str, known: &Entry) -> Result<Option<u64>> {
+        let (revision, there) = self.board.entry(op, known.key.as_ref(), known.seq).await?;
+        Ok(there.filter(|there| there.is_of_claim(known)).map(|_| revision))
+    }
+
+    /// Writes the next state of an entry that this member holds as `known`.
+    async fn change_entry(
+        &self,
+        op: &'static str,
+        (known, next): (&Entry, Entry),
+        mut expected: u64,
+    ) -> Result<u64> {
+        for _ in 0..TRIES {
+            if let Some(revision) = self.board.write_entry(op, &next, expected).await? {
+                self.state().put(revision, next);
+                self.wake.notify_one();
+                return Ok(revision);
+            }
+            let own = self.revision_of(op, known).await?;
+            expected = own.ok_or_else(|| self.lease_lost(op))?;
+        }
+        Err(self.lease_lost(op))
     }
 
     /// A lease is over: what came by the server's consumer waits on the board from now on.
     pub(super) async fn lapse(&self, hold: &Hold, way: &Way) {
         let Way::Plain = way else { return };
+        if self.state().end == Some(End::Gone) {
+            // Another consumer has its messages now.
+            return;
+        }
         let fresh = Entry::fresh((hold.seq, hold.stored), hold.origin.clone(), None);
         let entry = fresh.delivered_again(2, self.now());
         let lapsed = async {
@@ -323,10 +383,16 @@ impl Desk {
         }
     }
 
-    /// Whether the message at `seq` is still in the stream.
+    /// Whether the message at `seq` is still in the stream, by the word of whoever leads it: a
+    /// copy may be behind, and what is not there is cleared.
     pub(super) async fn is_stored(&self, op: &'static str, seq: u64) -> Result<bool> {
         let wanted = GetRequest { seq: Some(seq), ..GetRequest::default() };
-        Ok(!get(&self.api, op, self.spec.stream.as_str(), &wanted).await?.is_empty())
+        let verb = format!("STREAM.MSG.GET.{}", self.spec.stream);
+        match self.api.call::<serde_json::Value>(op, &verb, &wanted).await {
+            Ok(_) => Ok(true),
+            Err(failure) if failure.err_code() == Some(NO_MESSAGE) => Ok(false),
+            Err(failure) => Err(failure.into_error(op, &self.spec.stream)),
+        }
     }
 }
 
@@ -342,10 +408,14 @@ const EXTEND: &str = "extend";
 const LAPSE: &str = "lapse";
 const ACK: &str = "+ACK";
 const PROGRESS: &str = "+WPI";
-/// Ten years in nanoseconds: the board decides when it comes again.
-pub(super) const KEEP: &str = "-NAK {\"delay\": 315360000000000000}";
+/// An hour in nanoseconds: until then the board alone decides when it comes again. What is still
+/// there then is recognised and kept for another hour, and what is on no board is found.
+pub(super) const KEEP: &str = "-NAK {\"delay\": 3600000000000}";
+const NO_MESSAGE: u32 = 10_037;
+/// How often a step is tried that others come in between of.
+const TRIES: u32 = 5;
 
 /// How long a lease lasts for those that wait for its end.
 pub(super) fn board_lease(lease: Duration) -> Duration {
-    lease + MARGIN
+    lease.saturating_add(MARGIN)
 }

@@ -184,7 +184,9 @@ impl Board {
         };
         match written {
             Ok(ack) => Ok(Some(ack.seq)),
-            Err(failure) if failure.err_code() == Some(WRONG_REVISION) => Ok(None),
+            Err(failure) if matches!(failure.err_code(), Some(WRONG_LAST | WRONG_LAST_R)) => {
+                Ok(None)
+            }
             Err(failure) => Err(failure.into_error(op, BOARD)),
         }
     }
@@ -251,7 +253,7 @@ pub(super) async fn read_entries(
     }
 }
 
-/// Direct gets of a stream that may not be there: nothing then.
+/// Direct gets; of the board, which may not be there yet, nothing then.
 pub(super) async fn get(
     api: &Api,
     op: &'static str,
@@ -259,7 +261,7 @@ pub(super) async fn get(
     wanted: &GetRequest,
 ) -> Result<Vec<RawStored>> {
     match api.get(op, stream, wanted).await.map_err(|failure| failure.into_error(op, stream)) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound && stream == BOARD => Ok(Vec::new()),
         got => got,
     }
 }
@@ -312,6 +314,8 @@ const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 const TTL: &str = "Nats-TTL";
 /// How long it can be seen that a record is gone, in seconds.
 const GONE_FOR: &str = "1";
-const WRONG_REVISION: u32 = 10_071;
+const WRONG_LAST: u32 = 10_071;
+/// The same from servers that keep several copies.
+const WRONG_LAST_R: u32 = 10_164;
 const PAGE: usize = 500;
 const VERSION: u8 = 1;

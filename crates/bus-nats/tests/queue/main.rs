@@ -312,3 +312,46 @@ async fn a_forged_record_on_the_board_acknowledges_nothing_else() {
     raw.flush().await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(200), heard.next()).await.is_err());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_from_another_engine_holds_what_stands_on_the_board_and_close_still_ends() {
+    let server = TestServer::start();
+    let (working, steering) = (bus(&server).await, bus(&server).await);
+    declare(&working).await;
+    let mut member = member(&working).await;
+    append(&working, keyed("a-1", "a")).await;
+    let rest = Verdict::Retry { after: Duration::from_millis(400) };
+    next(&mut member).await.settle(rest).await.unwrap();
+    let clock = append(&steering, Frame { subject: "work.other".parse().unwrap(), ..task("now") });
+    let now = steering.read(stream(), clock.await).await.unwrap().unwrap().time;
+    let until = Some(now.plus(Duration::from_secs(3600)));
+    let name = ConsumerName::parse("coder").unwrap();
+    steering.pause(stream(), name, until).await.unwrap();
+    let waited = tokio::time::timeout(Duration::from_secs(1), member.next()).await;
+    assert!(waited.is_err(), "it came due in the pause");
+    let closed = tokio::time::timeout(Duration::from_secs(10), working.close()).await;
+    closed.expect("the clerk goes").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_of_placed_tasks_from_an_earlier_making_is_replaced() {
+    let server = TestServer::start();
+    let bus = bus(&server).await;
+    declare(&bus).await;
+    let raw = async_nats::connect(server.url()).await.unwrap();
+    let left_behind = r#"{"stream_name":"WORK","config":{"name":"coder+p","durable_name":"coder+p",
+        "ack_policy":"explicit","filter_subject":"vakp.*.*.work.coder","max_ack_pending":1,
+        "metadata":{"vak.made":"earlier"}},"action":"create"}"#;
+    let made =
+        raw.request("$JS.API.CONSUMER.CREATE.WORK.coder+p", left_behind.into()).await.unwrap();
+    assert!(!String::from_utf8_lossy(&made.payload).contains("\"error\""), "{made:?}");
+    for n in 0..3 {
+        append(&bus, keyed(&format!("t{n}"), &format!("key{n}"))).await;
+    }
+    let mut member = member(&bus).await;
+    for n in 0..3 {
+        let task = next(&mut member).await;
+        assert_eq!(what(&task), (format!("t{n}"), 1));
+        task.settle(Verdict::Ack).await.unwrap();
+    }
+}

@@ -114,6 +114,14 @@ impl Entry {
         Some(Self { standing, ..self.clone() })
     }
 
+    /// Whether it is in the hands of the claim that `other` is in the hands of.
+    pub(crate) fn is_of_claim(&self, other: &Self) -> bool {
+        match (&self.standing, &other.standing) {
+            (Standing::Held(own), Standing::Held(other)) => own.nonce == other.nonce,
+            _ => false,
+        }
+    }
+
     /// Whether a member holds it.
     pub(crate) fn is_held(&self, now: Timestamp) -> bool {
         matches!(&self.standing, Standing::Held(hold) if hold.until > now)

@@ -6,12 +6,7 @@ use bus_envelope::Timestamp;
 use tokio::time::Instant;
 
 use super::{
-    super::{
-        board::{Standing, Turn},
-        consumer::nonce,
-        settle::board_lease,
-        store::get,
-    },
+    super::{board::Standing, consumer::nonce, settle::board_lease, store::get},
     AFTER_FAULT, Claim, Clerk, End, Entry, FETCH_EVERY, Hold, LOOK_EVERY, OP, PLACED, Pick, Place,
     Pulled, Rank, Step, Way, decode_stored, lease_from,
 };
@@ -28,9 +23,6 @@ struct Plain {
 impl Clerk {
     /// Claims for everybody who waits what is there, and asks for what is not.
     pub(super) async fn serve(&mut self) -> Result<()> {
-        if self.must_look {
-            self.look().await?;
-        }
         while let Some(pulled) = self.plain.at_hand() {
             self.take_pulled(pulled).await?;
         }
@@ -46,7 +38,7 @@ impl Clerk {
             self.fetch_placed().await?;
         }
         let mut last_try = None;
-        while self.wanted() > 0 && !self.is_paused() {
+        while self.wanted() > 0 && !self.is_paused() && self.desk.state().end.is_none() {
             let now = self.desk.now();
             let Some(pick) = self.desk.state().view.first(now) else {
                 return self.pull().await;
@@ -88,7 +80,7 @@ impl Clerk {
     }
 
     /// Reads the whole board.
-    async fn look(&mut self) -> Result<()> {
+    pub(super) async fn look(&mut self) -> Result<()> {
         if self.is_another().await? {
             self.desk.end(End::Gone);
             return Ok(());
@@ -101,7 +93,7 @@ impl Clerk {
         state.view.look(before, found);
         state.newest = state.newest.max(newest);
         state.paused_until = pause;
-        self.must_look = false;
+        (self.must_look, self.must_fetch) = (false, true);
         self.next_look = Instant::now() + LOOK_EVERY;
         Ok(())
     }
@@ -132,6 +124,9 @@ impl Clerk {
             let state = self.desk.state();
             (state.wanted(), state.waiters.len(), state.widest())
         };
+        if wanted == 0 {
+            return Ok(());
+        }
         if widest > 1 && self.plain.open_count() == 0 {
             let mut got = Vec::new();
             let taken = self.plain.take(wanted, &mut got).await;
@@ -216,12 +211,14 @@ impl Clerk {
         let Some(place) = Place::read(&origin) else { return Ok(None) };
         let Place { seq, stored, delivered } = place;
         // A server that was killed may have forgotten that it gave out what a member has.
-        let is_known = {
+        let (is_held, is_on_board) = {
             let state = self.desk.state();
-            state.view.has(seq) || state.held.contains(&seq)
+            (state.held.contains(&seq), state.view.has(seq))
         };
-        if is_known {
-            self.desk.keep_from_server(&origin).await;
+        if is_held || is_on_board {
+            if is_on_board {
+                self.desk.keep_from_server(&origin).await;
+            }
             return Ok(None);
         }
         let headers = message.headers.unwrap_or_default();
@@ -255,6 +252,8 @@ impl Clerk {
     async fn claim(&mut self, pick: Pick) -> Result<()> {
         let Pick { entry: before, revision, .. } = pick;
         if before.key.is_some() && !self.take_turn(&before).await? {
+            // The one before it may not be on the board yet.
+            self.must_fetch = true;
             return Ok(());
         }
         let (start, now) = (Instant::now(), self.desk.now());
@@ -268,22 +267,48 @@ impl Clerk {
             get(&self.desk.api, OP, self.desk.spec.stream.as_str(), &wanted),
             self.desk.board.pause(OP),
         );
-        let Some(revision) = written? else { return self.read_again(&before).await };
+        let Some(revision) = written? else { return self.read_again(&before, revision).await };
         self.desk.state().put(revision, entry.clone());
+        let claimed = (entry, before, revision);
+        match self.finish_claim(&claimed, (stored, pause), now).await {
+            Ok(Some(stored)) => {
+                let (entry, before, revision) = claimed;
+                let deadline = lease_from(start, self.desk.spec.lease);
+                self.hand_entry(stored, (entry, before), (revision, deadline))
+            }
+            Ok(None) => Ok(()),
+            Err(error) => {
+                // Nobody has it: it does not wait for the end of a lease.
+                self.unclaim(&claimed.1, claimed.2).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// What was claimed, when it may be handed out; else it is back on the board or gone.
+    async fn finish_claim(
+        &self,
+        (entry, before, revision): &(Entry, Entry, u64),
+        (stored, pause): (Result<Vec<RawStored>>, Result<Option<Timestamp>>),
+        now: Timestamp,
+    ) -> Result<Option<RawStored>> {
         let Some(stored) = stored?.into_iter().next() else {
-            return self.desk.clear_entry(OP, &entry, revision).await;
+            if self.desk.is_stored(OP, entry.seq).await? {
+                // A copy of the stream is behind.
+                return self.unclaim(before, *revision).await.map(|()| None);
+            }
+            return self.desk.clear_entry(OP, entry, *revision).await.map(|()| None);
         };
-        if pause?.is_some_and(|until| until > now) {
-            self.must_look = true;
-            return self.unclaim(&before, revision).await;
+        if let Some(until) = pause?.filter(|&until| until > now) {
+            self.desk.state().paused_until = Some(until);
+            return self.unclaim(before, *revision).await.map(|()| None);
         }
         if let Some(key) = &entry.key
             && self.desk.board.turn(OP, key).await?.1.is_none_or(|turn| turn.holder != entry.seq)
         {
-            return self.unclaim(&before, revision).await;
+            return self.unclaim(before, *revision).await.map(|()| None);
         }
-        let deadline = lease_from(start, self.desk.spec.lease);
-        self.hand_entry(stored, (entry, before), (revision, deadline))
+        Ok(Some(stored))
     }
 
     fn hand_entry(
@@ -317,47 +342,13 @@ impl Clerk {
     }
 
     /// Somebody else changed an entry: learns how it stands.
-    async fn read_again(&self, entry: &Entry) -> Result<()> {
+    async fn read_again(&self, entry: &Entry, known: u64) -> Result<()> {
         let of = self.desk.board.entry(OP, entry.key.as_ref(), entry.seq).await?;
         match of {
             (revision, Some(entry)) => self.desk.state().put(revision, entry),
-            (revision, None) => self.desk.state().remove(revision, entry.seq),
+            // A record that is wholly gone has no revision.
+            (revision, None) => self.desk.state().remove(revision.max(known), entry.seq),
         }
         Ok(())
-    }
-
-    /// Takes the turn of an entry's key, when it is its own or free.
-    async fn take_turn(&self, entry: &Entry) -> Result<bool> {
-        let Some(key) = &entry.key else { return Ok(true) };
-        loop {
-            let (turn, entries) =
-                tokio::join!(self.desk.board.turn(OP, key), self.desk.board.entries_of(OP, key),);
-            let ((revision, turn), entries) = (turn?, entries?);
-            let mut all = Vec::with_capacity(entries.len());
-            {
-                let mut state = self.desk.state();
-                for (revision, entry) in entries {
-                    all.push((revision, entry.clone()));
-                    state.put(revision, entry);
-                }
-            }
-            let others: Vec<_> = all.iter().map(|(_, entry)| entry.clone()).collect();
-            let now: Timestamp = self.desk.now();
-            match Turn::decide(turn, &others, entry.seq, now) {
-                Turn::Own => return Ok(true),
-                Turn::Free => {
-                    let of = (key, entry.seq);
-                    return Ok(self.desk.board.take_turn(OP, of, revision).await?.is_some());
-                }
-                Turn::Behind(first) => {
-                    let ahead = all.iter().find(|(_, entry)| entry.seq == first);
-                    let Some((revision, ahead)) = ahead else { return Ok(false) };
-                    if self.desk.is_stored(OP, first).await? {
-                        return Ok(false);
-                    }
-                    self.desk.clear_entry(OP, ahead, *revision).await?;
-                }
-            }
-        }
     }
 }

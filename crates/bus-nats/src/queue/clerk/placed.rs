@@ -122,7 +122,10 @@ impl Clerk {
     }
 
     async fn join_placed(&self) -> Result<Pulls> {
-        self.desk.consumers.join_placed(&self.desk.spec, &self.desk.stream).await?;
+        self.desk
+            .consumers
+            .join_placed((&self.desk.spec, &self.desk.made), &self.desk.stream)
+            .await?;
         let name = placed_name(&self.desk.spec.name);
         let connection = Arc::clone(self.desk.api.connection());
         Pulls::open(connection, (self.desk.spec.stream.as_str(), &name)).await
