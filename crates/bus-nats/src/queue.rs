@@ -25,6 +25,7 @@ use self::{
 };
 use crate::{api::Api, profile::Profile, streams::Streams};
 
+mod ack;
 mod board;
 mod clerk;
 mod consumer;

@@ -2,14 +2,13 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use async_nats::{HeaderMap, StatusCode};
 use bus_core::{Answer, BoxFuture, Error, ErrorKind, Result, Retention, Settle, Verdict};
 use bus_subjects::StreamName;
-use bytes::Bytes;
-use futures_util::{StreamExt, future::join_all};
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{
+    ack::{ACK, PROGRESS},
     board::Entry,
     consumer::MARGIN,
     desk::{Desk, End, Hold, Step, Way, lease_from},
@@ -87,53 +86,6 @@ impl Desk {
             .collect()
     }
 
-    /// Acknowledges tasks at once, and answers for each in their order.
-    async fn acknowledge_all(&self, origins: Vec<String>) -> Vec<Result<()>> {
-        let mut answers: Vec<Option<Result<()>>> = origins.iter().map(|_| None).collect();
-        if let Err(error) = self.ask_all(&origins, &mut answers).await {
-            for answer in answers.iter_mut().filter(|answer| answer.is_none()) {
-                let same = Error::new(error.kind(), SETTLE, error.detail().to_owned());
-                // Whatever was sent may have been done.
-                let same = same.at(&self.spec.name);
-                let is_lost = same.kind() == ErrorKind::LeaseLost;
-                *answer = Some(Err(if is_lost { same } else { same.unknown() }));
-            }
-        }
-        let lost = || Err(self.lease_lost(SETTLE));
-        answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
-    }
-
-    async fn ask_all(&self, origins: &[String], answers: &mut [Option<Result<()>>]) -> Result<()> {
-        let Some(first) = origins.first() else { return Ok(()) };
-        let connection = self.api.connection();
-        let (inbox, mark) = (connection.new_inbox(), connection.violation_mark());
-        let pattern = format!("{inbox}.*");
-        let mut coming = connection.subscribe(SETTLE, pattern.clone()).await?;
-        for (at, origin) in origins.iter().enumerate() {
-            let (reply, word) = (format!("{inbox}.{at}"), Bytes::from_static(ACK.as_bytes()));
-            connection.publish(SETTLE, origin.clone(), Some(reply), None, word).await?;
-        }
-        let (mut missing, mut is_unheard) = (answers.len(), false);
-        let all = async {
-            while missing > 0 {
-                let Some(answer) = coming.next().await else { return false };
-                let at = answer.subject.rsplit('.').next().and_then(|text| text.parse().ok());
-                let Some(place) = at.and_then(|at: usize| answers.get_mut(at)) else { continue };
-                is_unheard |= answer.status == Some(StatusCode::NO_RESPONDERS);
-                if answer.status.is_none() {
-                    *place = Some(Ok(()));
-                }
-                missing -= 1;
-            }
-            true
-        };
-        if connection.answer_on(SETTLE, mark, (first, &pattern), all).await? {
-            return if is_unheard { Err(self.unheard(SETTLE).await) } else { Ok(()) };
-        }
-        let why = "the connection ended before all answers came";
-        Err(Error::new(ErrorKind::Unavailable, SETTLE, why).unknown())
-    }
-
     async fn end_hold(&self, hold: Arc<Hold>, verdict: Verdict) -> Result<()> {
         let mut step = hold.step.lock().await;
         if step.deadline <= Instant::now() {
@@ -195,37 +147,6 @@ impl Desk {
         // The clerk may be asleep until the old one.
         self.wake.notify_one();
         Ok(())
-    }
-
-    /// Tells the server what became of a delivery; it answers when that is done.
-    pub(super) async fn acknowledge(
-        &self,
-        op: &'static str,
-        origin: &str,
-        word: &str,
-    ) -> Result<()> {
-        let body = Bytes::copy_from_slice(word.as_bytes());
-        let asked = self.api.connection().request(op, origin.to_owned(), None, body).await;
-        match asked {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::NoRecipient => Err(self.unheard(op).await),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Why nobody heard an acknowledgement: the consumer is gone, and the lease with it, or nobody
-    /// leads it at the moment.
-    async fn unheard(&self, op: &'static str) -> Error {
-        match self.consumers.joined(&self.spec).await {
-            Ok(made) if made == self.made => {
-                let why = "nobody leads the consumer at the moment";
-                Error::new(ErrorKind::Unavailable, op, why).at(&self.spec.name)
-            }
-            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Conflict) => {
-                Error::new(ErrorKind::Unavailable, op, "nobody hears it").because(error)
-            }
-            _ => self.lease_lost(op),
-        }
     }
 
     /// Puts a message on the board that its member gives back.
@@ -372,17 +293,6 @@ impl Desk {
         self.wake.notify_one();
     }
 
-    /// The server does not give out again what stands on the board. When this is lost it does,
-    /// and what comes is recognised.
-    pub(super) async fn keep_from_server(&self, origin: &str) {
-        let word = Bytes::from_static(KEEP.as_bytes());
-        let connection = self.api.connection();
-        let sent = connection.publish("keep", origin.to_owned(), None, None::<HeaderMap>, word);
-        if let Err(error) = sent.await {
-            tracing::debug!(%error, "the server may give out again what is on the board");
-        }
-    }
-
     /// Whether the message at `seq` is still in the stream, by the word of whoever leads it: a
     /// copy may be behind, and what is not there is cleared.
     pub(super) async fn is_stored(&self, op: &'static str, seq: u64) -> Result<bool> {
@@ -406,11 +316,6 @@ fn term(reason: &str) -> String {
 const SETTLE: &str = "settle";
 const EXTEND: &str = "extend";
 const LAPSE: &str = "lapse";
-const ACK: &str = "+ACK";
-const PROGRESS: &str = "+WPI";
-/// An hour in nanoseconds: until then the board alone decides when it comes again. What is still
-/// there then is recognised and kept for another hour, and what is on no board is found.
-pub(super) const KEEP: &str = "-NAK {\"delay\": 3600000000000}";
 const NO_MESSAGE: u32 = 10_037;
 /// How often a step is tried that others come in between of.
 const TRIES: u32 = 5;
