@@ -239,6 +239,12 @@ impl ApiFailure {
         }
     }
 
+    /// Whether a compare-and-set came too late: the last message of the subject is another one.
+    /// Servers that keep several copies say so under a code of its own.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(self.err_code(), Some(WRONG_LAST | WRONG_LAST_OF_COPIES))
+    }
+
     /// The error that a caller can act on.
     pub(crate) fn into_error(self, op: &'static str, at: impl std::fmt::Display) -> Error {
         let refusal = match self {
@@ -247,10 +253,9 @@ impl ApiFailure {
         };
         let Refusal { code, err_code, description } = refusal;
         let kind = match err_code {
+            WRONG_LAST | WRONG_LAST_OF_COPIES => ErrorKind::Conflict,
             10_059 | 10_014 | 10_037 => ErrorKind::NotFound,
-            10_065 | 10_058 | 10_148 | 10_100 | 10_099 | 10_071 | 10_070 | 10_201 => {
-                ErrorKind::Conflict
-            }
+            10_065 | 10_058 | 10_148 | 10_100 | 10_099 | 10_070 | 10_201 => ErrorKind::Conflict,
             10_077 | 10_047 | 10_026 => ErrorKind::Full,
             10_054 => ErrorKind::TooLarge,
             10_057 | 10_110 => ErrorKind::Denied,
@@ -345,5 +350,23 @@ fn no_stream(error: Error, op: &'static str, stream: &str) -> Error {
             Error::new(ErrorKind::NotFound, op, "there is no such stream").at(stream)
         }
         _ => error.at(stream),
+    }
+}
+
+const WRONG_LAST: u32 = 10_071;
+const WRONG_LAST_OF_COPIES: u32 = 10_164;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_compare_and_set_is_a_conflict_whichever_code_says_so() {
+        for err_code in [10_071, 10_164] {
+            let refusal = Refusal { code: 400, err_code, description: "wrong last".to_owned() };
+            let failure = ApiFailure::Refused(refusal);
+            assert!(failure.is_stale(), "{err_code}");
+            assert_eq!(failure.into_error("append", "s").kind(), ErrorKind::Conflict, "{err_code}");
+        }
     }
 }

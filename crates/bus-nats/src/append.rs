@@ -103,7 +103,7 @@ impl Append {
             Ok(ack) => return self.receipt(APPEND, &ack),
             Err(failure) => failure,
         };
-        let is_stale = failure.err_code() == Some(WRONG_HEAD) || i64::try_from(head.0).is_err();
+        let is_stale = failure.is_stale() || i64::try_from(head.0).is_err();
         // The head that a repeat expects is the one before itself: it may be its own first copy
         // that is in the way.
         if is_stale && let Some(ack) = self.probe(APPEND, subject, frame.id.as_str()).await? {
@@ -169,4 +169,3 @@ const LAST_ID: &str = "Nats-Expected-Last-Msg-Id";
 const NO_ID: &str = "no id";
 
 const WRONG_LAST_ID: u32 = 10_070;
-const WRONG_HEAD: u32 = 10_071;

@@ -142,7 +142,7 @@ impl BlobStore {
                     let replaced = last.filter(|last| !is_tombstone(last));
                     return Ok(replaced.and_then(|last| Manifest::read(PUT, &last.body).ok()));
                 }
-                Err(failure) if lost_the_race(&failure) => {}
+                Err(failure) if failure.is_stale() => {}
                 Err(failure) => return Err(stream_is_gone(failure.into_error(PUT, &subject))),
             }
         }
@@ -182,7 +182,7 @@ impl BlobStore {
                     }
                     return Ok(true);
                 }
-                Err(failure) if lost_the_race(&failure) => {}
+                Err(failure) if failure.is_stale() => {}
                 Err(failure) => return Err(failure.into_error(DELETE, &subject)),
             }
         }
@@ -262,7 +262,7 @@ impl BlobStore {
         match self.api.publish(op, subject.clone(), headers, Bytes::new()).await {
             Ok(_) => Ok(()),
             // It was said before.
-            Err(failure) if lost_the_race(&failure) => Ok(()),
+            Err(failure) if failure.is_stale() => Ok(()),
             Err(failure) => Err(failure.into_error(op, subject)),
         }
     }
@@ -309,10 +309,6 @@ fn is_tombstone(stored: &RawStored) -> bool {
     get(&stored.headers, OPERATION) == Some(DELETED)
 }
 
-fn lost_the_race(failure: &ApiFailure) -> bool {
-    matches!(failure.err_code(), Some(WRONG_LAST | WRONG_LAST_CONSTANT))
-}
-
 /// A bucket is there when it is written to: that its stream is not is a fault of the moment.
 fn stream_is_gone(error: Error) -> Error {
     if error.kind() != ErrorKind::NotFound {
@@ -343,8 +339,6 @@ const DELETED: &str = "DEL";
 const TOMBSTONE_SECONDS: &str = "60";
 
 const NAME_IN_USE: u32 = 10_058;
-const WRONG_LAST: u32 = 10_071;
-const WRONG_LAST_CONSTANT: u32 = 10_164;
 
 /// How often a writer that comes second looks again.
 const RACES_MAX: usize = 64;

@@ -183,7 +183,7 @@ impl Buckets {
             let sent = self.api.publish(write.op, subject.clone(), headers, write.body.clone());
             match sent.await {
                 Ok(ack) => return Ok(Some(Revision(ack.seq))),
-                Err(failure) if matches!(failure.err_code(), Some(WRONG_LAST | WRONG_LAST_R)) => {
+                Err(failure) if failure.is_stale() => {
                     return Ok(None);
                 }
                 Err(ApiFailure::Bus(error)) if error.kind() == ErrorKind::NotFound => {
@@ -271,9 +271,6 @@ fn cannot_be_read(op: &'static str, subject: &str) -> Error {
 const GET: &str = "get";
 const PUT: &str = "put";
 const DELETE: &str = "delete";
-/// "wrong last sequence", and the same of a server in a cluster.
-const WRONG_LAST: u32 = 10_071;
-const WRONG_LAST_R: u32 = 10_164;
 /// How often somebody else may come between before a put gives up.
 const ABSENT_TRIES: usize = 8;
 /// A hundred years: the server counts the end in nanoseconds, which end in 2262.

@@ -22,6 +22,8 @@ pub(super) struct Channel {
     /// The connection's state at its beginning: with another one, nothing is sure any more.
     pub(super) state: ConnectionState,
     delivered: u64,
+    /// The server has said that it is made.
+    is_made: bool,
     /// When something was last taken from it.
     heard: Instant,
 }
@@ -99,8 +101,15 @@ impl Channel {
         let consumer: String = inbox.chars().map(plain).collect();
         let messages = connection.subscribe(OP, inbox.clone()).await?;
         let name = format!("{}.{consumer}", place.stream);
-        let channel =
-            Self { api: api.clone(), name, messages, state, delivered: 0, heard: Instant::now() };
+        let mut channel = Self {
+            api: api.clone(),
+            name,
+            messages,
+            state,
+            delivered: 0,
+            is_made: false,
+            heard: Instant::now(),
+        };
         let config = Config {
             name: &consumer,
             deliver_subject: &inbox,
@@ -123,6 +132,7 @@ impl Channel {
             .call(OP, &verb, &create)
             .await
             .map_err(|failure| failure.into_error(OP, &place.stream))?;
+        channel.is_made = true;
         Ok((channel, created.num_pending))
     }
 
@@ -190,10 +200,18 @@ impl Channel {
 impl Drop for Channel {
     fn drop(&mut self) {
         let (api, verb) = (self.api.clone(), format!("CONSUMER.DELETE.{}", self.name));
+        // The server answers calls beside each other: one that is being made may not be there yet.
+        let pauses = if self.is_made { &PAUSES[..1] } else { &PAUSES[..] };
         // Without a runtime, or when this fails, the server removes it for want of a reader.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                let _gone = api.ask::<serde_json::Value>(OP, &verb).await;
+                for &pause in pauses {
+                    tokio::time::sleep(pause).await;
+                    let asked = api.ask::<serde_json::Value>(OP, &verb).await;
+                    if asked.is_ok() || asked.is_err_and(|why| why.err_code() != Some(UNKNOWN)) {
+                        return;
+                    }
+                }
             });
         }
     }
@@ -232,6 +250,18 @@ pub(super) fn failed(kind: ErrorKind, why: &'static str, place: &Place) -> Error
     Error::new(kind, OP, why).at(&place.stream)
 }
 
+/// When it is tried to remove a consumer that may still be in the making.
+const PAUSES: [Duration; 7] = [
+    Duration::ZERO,
+    Duration::from_millis(10),
+    Duration::from_millis(30),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+];
+/// "consumer not found".
+const UNKNOWN: u32 = 10_014;
 pub(super) const OP: &str = "watch";
 const CONTROL: u16 = 100;
 const STALLED: &str = "Nats-Consumer-Stalled";

@@ -184,9 +184,7 @@ impl Board {
         };
         match written {
             Ok(ack) => Ok(Some(ack.seq)),
-            Err(failure) if matches!(failure.err_code(), Some(WRONG_LAST | WRONG_LAST_R)) => {
-                Ok(None)
-            }
+            Err(failure) if failure.is_stale() => Ok(None),
             Err(failure) => Err(failure.into_error(op, BOARD)),
         }
     }
@@ -314,8 +312,5 @@ const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 const TTL: &str = "Nats-TTL";
 /// How long it can be seen that a record is gone, in seconds.
 const GONE_FOR: &str = "1";
-const WRONG_LAST: u32 = 10_071;
-/// The same from servers that keep several copies.
-const WRONG_LAST_R: u32 = 10_164;
 const PAGE: usize = 500;
 const VERSION: u8 = 1;
