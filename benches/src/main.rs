@@ -26,6 +26,10 @@ mod raw_trie;
 mod seal;
 mod subjects;
 
+/// The allocator of the `vakbus` program.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<()> {
     let chosen = Chosen::parse(std::env::args().skip(1))?;
     let groups: [(&str, &[Case]); 16] = [

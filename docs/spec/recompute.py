@@ -12,7 +12,9 @@ import sys
 
 sys.dont_write_bytecode = True
 
-from second import crypto, envelope, records, stores, subjects, verifier  # noqa: E402
+from second import (  # noqa: E402
+    commands, crypto, envelope, events, proofs, recordings, records, stores, subjects, verifier,
+)
 from second.crypto import Refused  # noqa: E402
 
 PAGES = pathlib.Path(__file__).resolve().parent
@@ -154,13 +156,26 @@ def receipts_out(case):
     return "accepted"
 
 
+def results_out(case):
+    if case["do"] == "write":
+        return commands.result_bytes(case["result"]).hex()
+    return commands.read_result(bytes.fromhex(case["hex"]))
+
+
+def emits_out(case):
+    return commands.read_messages(bytes.fromhex(case["hex"]))
+
+
 def approvals_out(case):
-    """What a reader makes of a request or a verdict, and the ids that follow from their leaves."""
+    """What a reader makes of a request, a verdict or an end, and the ids that follow from leaves."""
     do = case["do"]
     if do == "ids":
         return records.approval_ids(case["request"], case["verdict"])
+    raw = case["json"].encode()
+    if do in records.END_NEEDS:
+        return records.compact_json(records.read_approval_end(do, raw))
     read = {"request": records.read_approval_request, "verdict": records.read_approval_verdict}
-    return records.compact_json(read[do](case["json"].encode()))
+    return records.compact_json(read[do](raw))
 
 
 def dead_letters_out(case):
@@ -171,6 +186,10 @@ def dead_letters_out(case):
             "body": base64.b64decode(letter["original"]["body_base64"], validate=True).hex()}
 
 
+def alerts_out(case):
+    return records.compact_json(records.read_alert(case["type"], case["json"].encode()))
+
+
 def certificates_out(case):
     if case["do"] == "issue":
         agent = crypto.public_key(bytes.fromhex(case["agent_seed"]))
@@ -179,8 +198,11 @@ def certificates_out(case):
             case["roles"], case.get("session"), case.get("queue"), case["issued_unix_s"],
             case.get("valid_s"))
     read = records.read_certificate(case["token"])
-    names = ("workspace", "agent", "roles", "nkey", "issuer", "issued", "begins", "expires")
-    return {name: read[name] for name in names}
+    names = ("workspace", "agent", "roles", "session", "queue", "nkey", "issuer", "issued", "begins",
+             "expires")
+    out = {name: read[name] for name in names}
+    out["may"] = [subjects.may(read["rules"], action, asked) for action, asked in case.get("ask", [])]
+    return out
 
 
 def revocations_out(case):
@@ -189,6 +211,14 @@ def revocations_out(case):
         return records.revocation(bytes.fromhex(case["account_seed"]), agent, case["workspace"],
                                   case["agent"], case["at"])
     return records.read_revocation(case["line"], case["account"])
+
+
+def tickets_out(case):
+    if case["do"] == "sign":
+        return records.ticket(bytes.fromhex(case["account_seed"]), bytes.fromhex(case["id"]),
+                              case["end_unix_s"], case["workspace"], case["agent"],
+                              case["session"], case["queue"], case["roles"])
+    return records.read_ticket(case["text"], case["account"])
 
 
 def checkpoints_out(case):
@@ -235,6 +265,28 @@ def bundles_out(case):
         return finding.value()
 
 
+def proofs_out(case):
+    """Proofs about the receipts of the sample bundle, written, changed and judged."""
+    lines = (VECTORS / "bundle" / "receipts.jsonl").read_bytes().splitlines()
+    tokens = [json.loads(line)["token"] for line in
+              (VECTORS / "bundle" / "certificates.jsonl").read_bytes().splitlines()]
+    lines, origin = lines[:case.get("entries", 2)], "vakbus/w1/s1/receipts"
+    seed = bytes.fromhex(case["seed"])
+    chosen = [tokens[at] for at in case["certificates"]]
+    make = proofs.inclusion if case["proof"] == "inclusion" else proofs.consistency
+    text = make(lines, case["number"], chosen, origin, case["name"], seed)
+    if case["do"] == "write":
+        return text
+    for old, new in case.get("replace", []):
+        if old not in text:
+            raise ValueError(f"the proof does not hold {old}")
+        text = text.replace(old, new, 1)
+    try:
+        return proofs.verify(text, case.get("trust"), case.get("kept", []))
+    except verifier.Finding as finding:
+        return {"finding": finding.code, "file": finding.file}
+
+
 def journals_out(case):
     """What stands in a data directory."""
     do = case["do"]
@@ -249,6 +301,18 @@ def journals_out(case):
     if do == "picture":
         return stores.picture(case["position"], case["segment"], payloads).hex()
     raise KeyError(do)
+
+
+def events_out(case):
+    """What a reader makes of a payload: the same as its writer would write it."""
+    return events.written(case["type"], case["json"].encode())
+
+
+def recordings_out(case):
+    """What a part of a recording is written as, and what is read from it."""
+    if case["do"] == "make":
+        return {"batch": recordings.batch(case["items"]).hex()}
+    return {"items": recordings.read_batch(bytes.fromhex(case["batch"]))}
 
 
 def links_out(case):
@@ -270,12 +334,15 @@ def links_out(case):
 
 
 FILES = {
+    "alerts": alerts_out,
     "journals": journals_out, "links": links_out,
     "bundles": bundles_out, "certificates": certificates_out, "chains": chains_out,
     "approvals": approvals_out, "checkpoints": checkpoints_out, "dead-letters": dead_letters_out, "decoding": decoding_out,
-    "envelopes": envelopes_out, "keys": keys_out, "live-checkpoints": live_checkpoints_out,
-    "messages": messages_out,
-    "receipts": receipts_out, "revocations": revocations_out, "seals": seals_out, "subjects": subjects_out, "trees": trees_out,
+    "emits": emits_out, "envelopes": envelopes_out, "events": events_out, "keys": keys_out,
+    "live-checkpoints": live_checkpoints_out,
+    "messages": messages_out, "proofs": proofs_out,
+    "recordings": recordings_out, "receipts": receipts_out, "results": results_out, "revocations": revocations_out, "seals": seals_out, "subjects": subjects_out,
+    "tickets": tickets_out, "trees": trees_out,
 }
 
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use bus_core::{Certificate, Identity, Issue, Revocation};
+use bus_core::{Certificate, EntryTicket, Identity, Issue, Revocation};
 use bus_crypto::jwt::{
     AccountClaims, AuthResponse, OperatorClaims, UserClaims, encode_account, encode_auth_response,
     encode_operator, encode_user,
@@ -34,10 +34,33 @@ pub fn revocations() -> Vec<Revocation> {
     [0, 1_767_225_600_000_000_000, 9_223_372_036_854_775_807].map(at).to_vec()
 }
 
+/// The texts of tickets: one that says as little as it can, and one that says all.
+#[must_use]
+pub fn tickets() -> Vec<String> {
+    let ticket = |bound: bool, roles: Vec<Role>| EntryTicket {
+        id: [u8::from(bound); 16],
+        issuer: *WORLD.account.public(),
+        workspace: "w1".parse().expect("a name"),
+        agent: "boss".parse().expect("a name"),
+        roles,
+        session: bound.then(|| "s1".parse().expect("a name")),
+        queue: bound.then(|| "coder".parse().expect("a name")),
+        end: Timestamp::from_unix_ns(1_767_225_600_000_000_000),
+    };
+    [ticket(false, vec![Role::View]), ticket(true, Role::ALL.to_vec())]
+        .map(|ticket| ticket.sign(&WORLD.account).expect("the account is the issuer").to_string())
+        .to_vec()
+}
+
 /// The key of `boss`, who records.
 #[must_use]
 pub fn recorder() -> &'static SigningKey {
     WORLD.boss.key()
+}
+
+/// Who is in the golden workspace.
+pub fn identities() -> impl Iterator<Item = &'static Identity> {
+    [&WORLD.boss, &WORLD.ann].into_iter()
 }
 
 /// The golden key with this public half.
@@ -220,7 +243,7 @@ static BUNDLE: LazyLock<Files> = LazyLock::new(|| {
 });
 
 fn certificates() -> impl Iterator<Item = &'static Certificate> {
-    [&WORLD.boss, &WORLD.ann].into_iter().map(Identity::certificate)
+    identities().map(Identity::certificate)
 }
 
 /// Two tasks of `boss`; `ann` finishes the first and gives up the second.

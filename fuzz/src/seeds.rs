@@ -10,6 +10,7 @@ use bus_disk::record::Record;
 use bus_envelope::wire::{WireForm, compact, encode, json as json_form};
 use bus_envelope::{Headers, MessageEnvelope, Timestamp};
 use bus_mem::journal::Change;
+use bus_runner::Batch;
 use bus_subjects::{Filter, StreamName, Subject};
 use bus_testdata::hex;
 use serde_json::Value;
@@ -30,10 +31,10 @@ pub fn binary() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The golden bundle as one text.
+/// The golden bundle as one text, with its tasks and without.
 #[must_use]
 pub fn bundle() -> Vec<Vec<u8>> {
-    vec![bodies::bundle::write(golden::bundle())]
+    [golden::bundle(), &bodies::bundle::records()].map(bodies::bundle::write).to_vec()
 }
 
 /// The checkpoints of the golden bundle.
@@ -144,11 +145,37 @@ pub fn nkey() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Proofs of the lines of the golden bundle, and of its logs going on.
+#[must_use]
+pub fn proof() -> Vec<Vec<u8>> {
+    bodies::proof::proofs()
+}
+
+/// Batches of golden envelopes and gaps, with their version and without it.
+#[must_use]
+pub fn recording() -> Vec<Vec<u8>> {
+    let mut batch = Batch::new();
+    for envelope in golden::envelopes() {
+        let _taken = batch.push(&envelope);
+        let _room = batch.gap(7);
+    }
+    let whole = batch.encode().to_vec();
+    vec![whole.iter().skip(1).copied().collect(), whole]
+}
+
 /// Revocations by the golden account.
 #[must_use]
 pub fn revocation() -> Vec<Vec<u8>> {
     let signed = golden::revocations().into_iter().map(|one| one.sign(golden::account()));
     signed.map(|line| line.expect("the account is the issuer").into_bytes()).collect()
+}
+
+/// Tickets by the golden account, as text and as what they say.
+#[must_use]
+pub fn ticket() -> Vec<Vec<u8>> {
+    let texts = golden::tickets();
+    let said = texts.iter().filter_map(|text| bodies::ticket::said_of(text));
+    said.chain(texts.iter().map(|text| text.clone().into_bytes())).collect()
 }
 
 /// A registered subject and the foreign ones, names included.
@@ -173,6 +200,29 @@ pub fn tasks() -> Vec<Vec<u8>> {
             .into_iter()
             .map(|json| [b"{\"id\":\"a\",\"payload\":".as_slice(), &json, b"}\n", &json].concat()),
     );
+    seeds
+}
+
+/// Terminal recordings, made-up ones and real ones, and UTF-8 of all kinds.
+#[must_use]
+pub fn terminal() -> Vec<Vec<u8>> {
+    let mut seeds = vec![b"\x1b[1;31mred\x1b[0m 10%\r100%\x1b[K\n\xc2\x9b32mgreen".to_vec()];
+    let files = [
+        "terminal/fold.json",
+        "terminal/partial_sequences.json",
+        "terminal/xtermjs_screens.json",
+        "terminal/alacritty_screens.json",
+        "utf8/utf8tests.json",
+    ];
+    for file in files {
+        let inputs = cases(file, "cases");
+        let inputs = inputs.iter().filter_map(|case| case.get("hex").and_then(Value::as_str));
+        seeds.extend(inputs.map(hex));
+    }
+    for case in cases("terminal/captures.json", "cases") {
+        let chunks = case.get("chunks").and_then(Value::as_array).into_iter().flatten();
+        seeds.push(chunks.filter_map(Value::as_str).flat_map(hex).collect());
+    }
     seeds
 }
 

@@ -35,9 +35,13 @@ pub const TARGETS: &[Target] = &[
     Target { name: "jwt", body: bodies::jwt::body, seeds: seeds::jwt },
     Target { name: "link", body: bodies::link::body, seeds: seeds::link },
     Target { name: "nkey", body: bodies::nkey::body, seeds: seeds::nkey },
+    Target { name: "recording", body: bodies::recording::body, seeds: seeds::recording },
+    Target { name: "proof", body: bodies::proof::body, seeds: seeds::proof },
     Target { name: "revocation", body: bodies::revocation::body, seeds: seeds::revocation },
     Target { name: "subject", body: bodies::subject::body, seeds: seeds::subject },
     Target { name: "tasks", body: bodies::tasks::body, seeds: seeds::tasks },
+    Target { name: "terminal", body: bodies::terminal::body, seeds: seeds::terminal },
+    Target { name: "ticket", body: bodies::ticket::body, seeds: seeds::ticket },
     Target { name: "traceparent", body: bodies::traceparent::body, seeds: seeds::traceparent },
 ];
 

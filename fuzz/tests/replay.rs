@@ -38,9 +38,13 @@ replays! {
     tokens_hold_their_laws = "jwt";
     messages_of_the_socket_hold_their_laws = "link";
     nkeys_hold_their_laws = "nkey";
+    a_recording_holds_its_laws = "recording";
+    a_proof_holds_its_laws = "proof";
     a_revocation_holds_its_laws = "revocation";
     subjects_hold_their_laws = "subject";
     a_tasks_file_holds_its_laws = "tasks";
+    what_a_terminal_is_given_holds_its_laws = "terminal";
+    tickets_hold_their_laws = "ticket";
     trace_headers_hold_their_laws = "traceparent";
 }
 

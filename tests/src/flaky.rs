@@ -132,6 +132,12 @@ impl Flaky {
         self.calls().into_iter().filter(fits).filter_map(|call| call.frame).collect()
     }
 
+    /// The engine itself, without the script before it.
+    #[must_use]
+    pub fn inner(&self) -> Arc<dyn Engine> {
+        Arc::clone(&self.0.inner)
+    }
+
     /// Forgets the calls so far.
     pub fn forget(&self) {
         lock(&self.0.calls).clear();

@@ -47,13 +47,16 @@ async fn all_six_counters_are_exact() {
     operator.queue_lag(queue).await.unwrap();
 
     let letter = flaky.appended("vak.dlq.")[0].bytes();
+    let alerts = flaky.calls().into_iter().filter(|call| call.at.ends_with(".alert"));
+    let alert = alerts.filter_map(|call| call.frame).map(|frame| frame.bytes()).next().unwrap();
     let good: usize = good.iter().sum();
     let expected = MetricsSnapshot {
-        published_count: 4,
+        published_count: 5,
         received_count: 6,
-        bytes_published: (poison + good + letter) as u64,
+        bytes_published: (poison + good + letter + alert) as u64,
         bytes_received: (4 * poison + good) as u64,
         dead_letter_count: 1,
+        dead_letter_failed_count: 0,
         active_queue_lag: 0,
     };
     assert_eq!(stage.metrics.snapshot(), expected);

@@ -227,6 +227,7 @@ fn result(stage: &Stage, output: ResultOutput) -> TaskResult {
         receipt: Some(Seq(1)),
         stderr_hash: EventHash::of(b""),
         output,
+        left_out: None,
     }
 }
 

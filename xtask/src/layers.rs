@@ -72,7 +72,7 @@ pub(crate) const HOUSE: &[Room] = &[
         .tested_with(&[TESTSERVER, TESTDATA]),
     // Beside the house: servers for tests, the foreign vectors, the stories, the measures, these
     // tasks.
-    Room::new("bus-testserver", &[&["bus-nats"]]).tested_with(&[]),
+    Room::new("bus-testserver", &[&["bus-nats", "bus-crypto", "bus-subjects"]]).tested_with(&[]),
     Room::new("bus-testdata", &[]).tested_with(&[]),
     Room::new("bus-stories", &[DOORS, SERVICES, ENGINES, EVIDENCE, CORE, BASE]).tested_with(&[
         &["bus-cli", "bus-conformance"],

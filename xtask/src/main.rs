@@ -14,6 +14,7 @@ use repo::Repo;
 
 mod args;
 mod bench;
+mod claims;
 mod conformance;
 mod faults;
 mod fuzz;
@@ -103,7 +104,7 @@ fn plain(args: Args, task: fn(&Repo) -> Result<bool>) -> Result<bool> {
 const HELP: &str = "\
 The project's own tasks. Run from anywhere in the repository.
 
-  cargo xtask check         the quick part: format, tidy, layers, list of promises, clippy
+  cargo xtask check         the quick part: format, tidy, layers, promises, claims, clippy
   cargo xtask test          everything CI runs: check, docs, all tests, conformance, README, deny
   cargo xtask tidy          house rules: `path:line: rule: text` for each violation
   cargo xtask layers        which crate may use which, held against `cargo metadata`
@@ -112,9 +113,13 @@ The project's own tasks. Run from anywhere in the repository.
                             docs/spec with the files they describe; --accept: they were read again
   cargo xtask readme        runs the README's `sh` blocks as written, in a fresh clone
 
-  cargo xtask conformance [--engine NAME]... [--json] [--write-docs] [FILTER]
+  cargo xtask conformance [--engine NAME]... [--cluster | --least-privilege] [--json]
+                  [--write-docs] [FILTER]
                             every promise of the bus on every engine (mem, disk, link, nats; all is
-                            the default); FILTER is part of a case name;
+                            the default); FILTER is part of a case name; --cluster: nats on three
+                            servers that keep copies, which takes minutes;
+                            --least-privilege: nats with the rights of agents, for whom another
+                            account keeps everything;
                             cases that do not apply are compared with tests/conformance.lock,
                             a whole run with docs/conformance.md (--write-docs: writes that page)
   cargo xtask faults [--long] [--json] [FILTER]

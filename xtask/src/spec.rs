@@ -181,19 +181,20 @@ const HASH: &str = " sha256:";
 const END: &str = " -->";
 
 /// Where wire types live.
-const WIRE: [&str; 12] = [
+const WIRE: [&str; 13] = [
     "crates/bus-envelope/src/wire/",
     "crates/bus-envelope/src/hash.rs",
     "crates/bus-evidence/src/receipt.rs",
     "crates/bus-evidence/src/checkpoint.rs",
     "crates/bus-core/src/dead_letter.rs",
-    "crates/bus-core/src/approvals/payload.rs",
+    "crates/bus-core/src/approvals/payload",
     "crates/bus-core/src/packed.rs",
     "crates/bus-disk/src/segment.rs",
     "crates/bus-disk/src/batch.rs",
     "crates/bus-disk/src/record",
     "crates/bus-disk/src/snapshot.rs",
     "crates/bus-link/src/wire/",
+    "crates/bus-runner/src/recording/batch.rs",
 ];
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::repo::{self, Repo};
 use crate::steps::{self, Kind, Outcome, Step};
-use crate::{conformance, fuzz, layers, nats, readme, sim, spec, tidy};
+use crate::{claims, conformance, fuzz, layers, nats, readme, sim, spec, tidy};
 
 /// Runs the quick part.
 ///
@@ -29,8 +29,8 @@ fn report(repo: &Repo, steps: &[Step]) -> Result<bool> {
     Ok(report.is_good())
 }
 
-const CHECK: [Step; 5] = [
-    Step { name: "fmt", kind: Kind::Free, run: |repo| cargo(repo, &["fmt", "--all", "--check"]) },
+const CHECK: [Step; 6] = [
+    Step { name: "fmt", kind: Kind::Free, run: formatted },
     Step { name: "tidy", kind: Kind::Free, run: |repo| tidy::run(repo).map(Outcome::from) },
     Step { name: "layers", kind: Kind::Free, run: |repo| layers::run(repo).map(Outcome::from) },
     Step {
@@ -38,6 +38,7 @@ const CHECK: [Step; 5] = [
         kind: Kind::Free,
         run: |repo| conformance::lists_every_case(repo).map(Outcome::from),
     },
+    Step { name: "claims", kind: Kind::Free, run: |repo| claims::run(repo).map(Outcome::from) },
     Step {
         name: "clippy",
         kind: Kind::Free,
@@ -74,6 +75,13 @@ const TEST: [Step; 9] = [
 
 fn cargo(repo: &Repo, words: &[&str]) -> Result<Outcome> {
     repo::succeeds(&mut repo.cargo(words.iter().copied())).map(Outcome::from)
+}
+
+/// The workspace and the fuzz targets beside it.
+fn formatted(repo: &Repo) -> Result<Outcome> {
+    let mut product = repo.cargo(["fmt", "--all", "--check"]);
+    let mut fuzzed = repo.cargo(["fmt", "--manifest-path", fuzz::MANIFEST, "--check"]);
+    Ok((repo::succeeds(&mut product)? & repo::succeeds(&mut fuzzed)?).into())
 }
 
 /// All tests, with the server that some of them start.

@@ -1,9 +1,10 @@
 //! Durable messages, acknowledged (N4), and the same through a power cut (N5).
 //!
 //! Appends in a second. The bare client publishes to a stream of its own on the same server, as
-//! many bytes as ours puts on the wire but without ids: its stream keeps every repeat. In the row
-//! without a goal it names ids as well, in a stream like ours: what the server takes for them. N5
-//! has both sides on a server that syncs before it acknowledges.
+//! many bytes as ours puts on the wire but without ids: its stream keeps every repeat. Beside raw
+//! with ids it names them as well, in a stream like ours: to know repeats costs the server about
+//! 3 us of its time a message, whoever the client is. N5 has both sides on a server that syncs
+//! before it acknowledges.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +28,11 @@ use crate::{
 pub(crate) const RATES: &[Case] = &[
     Case { name: "N4-append-one-by-one", goal: Some(0.95), measure: one_by_one },
     Case { name: "N4-append-256-in-flight", goal: Some(0.85), measure: in_flight },
-    Case { name: "N4-append-256-in-flight-beside-raw-with-ids", goal: None, measure: with_ids },
+    Case {
+        name: "N4-append-256-in-flight-beside-raw-with-ids",
+        goal: Some(0.85),
+        measure: with_ids,
+    },
     Case { name: "N5-synced-append-256-in-flight", goal: Some(3.0), measure: synced },
     Case { name: "N5-synced-append-one-by-one", goal: None, measure: synced_one_by_one },
 ];

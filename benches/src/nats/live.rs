@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
-use async_nats::{Client, HeaderMap, Subscriber};
+use async_nats::{Client, Subscriber};
 use bus_core::{
     Bus, Endpoint, EventFeed, FeedItem, Frame, FrameId, Incoming, Overflow, Subscription,
 };
@@ -36,34 +36,16 @@ use crate::{
 pub(crate) const RATES: &[Case] = &[
     Case { name: "N1-publish-subscribe-1", goal: Some(0.8), measure: || plain(1) },
     Case { name: "N1-publish-subscribe-4", goal: Some(0.8), measure: || plain(4) },
-    Case {
-        name: "N1-publish-subscribe-1-beside-raw-with-headers",
-        goal: None,
-        measure: || plain_beside(1, Header::Kept),
-    },
     Case { name: "N2-sealed-publish-subscribe-1", goal: Some(0.5), measure: || sealed(1) },
     Case { name: "N2-sealed-publish-subscribe-4", goal: Some(0.5), measure: || sealed(4) },
 ];
 
-/// What the bare client sends.
-#[derive(Clone, Copy, PartialEq)]
-enum Header {
-    /// A body alone.
-    Counted,
-    /// The same headers as ours, which it parses as well.
-    Kept,
-}
-
 fn plain(subscribers: usize) -> Result<Figures> {
-    plain_beside(subscribers, Header::Counted)
-}
-
-fn plain_beside(subscribers: usize, header: Header) -> Result<Figures> {
     let ground = Ground::new()?;
     let envelope = Arc::new(event()?);
     let bus = ground.run(ground.site().bus())?;
     let writer = PlainWriter { bus, envelope };
-    let raw = ground.run(raw_like(ground.site(), writer.clone(), header))?;
+    let raw = ground.run(raw_like(ground.site(), writer.clone()))?;
     let hear = async |site: Site| {
         let bus = site.bus().await?;
         let frames = bus.subscribe(Filter::parse(SUBJECT)?, overflow()?).await?;
@@ -79,7 +61,7 @@ fn sealed(subscribers: usize) -> Result<Figures> {
     let endpoint = fleet.agent(Arc::new(bus), "coder-1", Role::Worker)?;
     let draft = Draft::new(Subject::parse(SUBJECT)?, "vak.tokens", payload());
     let writer = SealedWriter { endpoint, draft };
-    let raw = ground.run(raw_like(ground.site(), writer.clone(), Header::Counted))?;
+    let raw = ground.run(raw_like(ground.site(), writer.clone()))?;
     let hear = async |site: Site| {
         let engine = Arc::new(site.bus().await?);
         let endpoint = fleet.agent(engine, "watcher-1", Role::Observer)?;
@@ -111,20 +93,14 @@ async fn hear_raw(site: &Site, bytes: usize) -> Result<RawReader> {
 }
 
 /// A bare client that sends as many bytes as a message of `writer` has on the wire.
-async fn raw_like(site: &Site, mut writer: impl Writer, header: Header) -> Result<RawWriter> {
+async fn raw_like(site: &Site, mut writer: impl Writer) -> Result<RawWriter> {
     let client = site.client().await?;
     let mut messages = client.subscribe(SUBJECT).await?;
     round_trip(&client).await?;
     writer.write().await?;
     let message = messages.next().await.context("the message comes")?;
     let client = site.client().await?;
-    Ok(match header {
-        Header::Counted => {
-            let body = Bytes::from(vec![BYTE; wire_bytes(&message)]);
-            RawWriter { client, headers: None, body }
-        }
-        Header::Kept => RawWriter { client, headers: message.headers, body: message.payload },
-    })
+    Ok(RawWriter { client, body: Bytes::from(vec![BYTE; wire_bytes(&message)]) })
 }
 
 /// Publishes one message.
@@ -178,18 +154,12 @@ async fn round<R: Reader>(
 #[derive(Clone)]
 struct RawWriter {
     client: Client,
-    headers: Option<HeaderMap>,
     body: Bytes,
 }
 
 impl Writer for RawWriter {
     async fn write(&mut self) -> Result<()> {
-        let (client, body) = (&self.client, self.body.clone());
-        match &self.headers {
-            None => client.publish(SUBJECT, body).await?,
-            Some(headers) => client.publish_with_headers(SUBJECT, headers.clone(), body).await?,
-        }
-        Ok(())
+        Ok(self.client.publish(SUBJECT, self.body.clone()).await?)
     }
 }
 
@@ -234,8 +204,9 @@ impl Reader for PlainReader {
             Some(FeedItem::Frame(frame)) => frame,
             other => return Err(anyhow!("no frame but {other:?}")),
         };
-        let envelope = wire::decode(&frame.headers, &frame.body)?;
-        ensure!(envelope.payload.len() == BYTES, "not ours");
+        ensure!(WireForm::of(&frame.headers)? == WireForm::Compact, "another form");
+        let envelope = wire::compact::view(&frame.body)?;
+        ensure!(envelope.payload().len() == BYTES, "not ours");
         Ok(())
     }
 }

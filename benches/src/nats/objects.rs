@@ -110,6 +110,7 @@ async fn our_put(results: Results) -> Result<(f64, TaskResult)> {
         receipt: Some(Seq(1)),
         stderr_hash: EventHash::of(b""),
         output,
+        left_out: None,
     };
     Ok((rate, result))
 }

@@ -1,33 +1,77 @@
 //! What the command line takes.
 
+mod acl;
+mod agent;
+mod approvals;
+mod auth;
 mod backup;
 mod call;
 mod config;
 mod daemon;
+mod deploy;
+mod dlq;
+mod doctor;
+mod emit;
 mod keys;
 mod live;
+mod outbox;
 mod queue;
+mod raw;
+mod receipts;
+mod record;
 mod shell;
+mod size;
+mod swarm;
+mod tail;
 mod task;
+mod terminal;
+mod top;
+mod trace;
+mod verify;
 mod work;
+mod workspace;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use anstream::ColorChoice;
-use bus_subjects::{AgentId, Role, RoleName, SessionId, WorkspaceId};
+use bus_subjects::{AgentId, Role, WorkspaceId};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use self::{
+    acl::{AclAction, AclCommand},
+    agent::AgentCommand,
+    approvals::{
+        ApprovalsCommand, ApprovalsLsArgs, ApprovalsRequestArgs, ApprovalsResolveArgs,
+        ApprovalsUseArgs, What,
+    },
+    auth::{AuthCommand, ServerConfigArgs, TicketArgs},
     backup::{BackupArgs, BackupCommand, RestoreArgs},
     call::{ReplyArgs, RequestArgs, Target},
     config::{ConfigCommand, flags},
     daemon::UpArgs,
+    deploy::{DeployCommand, RenderArgs},
+    dlq::{Chosen, DlqCommand, DlqDiscardArgs, DlqLsArgs, DlqRedriveArgs, DlqShowArgs, Meant},
+    doctor::DoctorArgs,
+    emit::{EmitCommand, EmitWhose},
     keys::KeysCommand,
     live::{PubArgs, SubArgs},
+    outbox::{OutboxCommand, OutboxLsArgs, Stands},
     queue::{InboxCommand, QueueCommand},
+    raw::Raw,
+    receipts::{
+        CheckpointArgs, ExportArgs, ProveArgs, RECEIPTS_HELP, ReceiptsCommand, ReceiptsLsArgs,
+    },
+    record::{BesideArgs, RecordArgs},
     shell::{CompletionsArgs, ManArgs},
+    swarm::SwarmArgs,
+    tail::{TailArgs, TailKind},
     task::{LsArgs, SendArgs, TaskCommand, TaskState, When},
+    terminal::TerminalArgs,
+    top::TopArgs,
+    trace::TraceArgs,
+    verify::VerifyArgs,
     work::WorkerArgs,
+    workspace::WorkspaceCommand,
 };
 use crate::config::{Config, Layer};
 
@@ -58,6 +102,10 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
     #[arg(conflicts_with = "memory")]
     pub(crate) nats_url: Option<String>,
+    /// The file of credentials to log in with at the NATS server.
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with = "memory")]
+    pub(crate) creds: Option<PathBuf>,
     /// The settings file to read instead of the user's own (also: `VAKBUS_CONFIG`).
     #[arg(long = "config", global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) settings_file: Option<PathBuf>,
@@ -106,6 +154,8 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// Say which engine keeps the bus, whether it runs, and what it promises.
     Status,
+    /// Look at everything that this bus rests on, and say how to mend what is wrong.
+    Doctor(DoctorArgs),
     /// Copy what the bus keeps into a directory, while it is used; keys are not in it.
     Backup(BackupArgs),
     /// Make the bus of a data directory from a backup.
@@ -121,17 +171,40 @@ pub(crate) enum Command {
     /// Mailboxes: messages to one agent, kept until it takes them.
     #[command(subcommand)]
     Inbox(InboxCommand),
+    /// Approvals: questions that a person answers, each answer good for one use.
+    #[command(subcommand)]
+    Approvals(ApprovalsCommand),
+    /// Outboxes: what waits here for a hub that may be away, and what became of it.
+    #[command(subcommand)]
+    Outbox(OutboxCommand),
+    /// Dead letters: tasks that were given up, to look at, send again or throw away.
+    #[command(subcommand)]
+    Dlq(DlqCommand),
+    /// Show what happened last, and with --follow what happens.
+    Tail(TailArgs),
+    /// Show what led to what: one chain of causes as a tree.
+    Trace(TraceArgs),
     /// Publish a live event.
     Pub(PubArgs),
-    /// Hear live events.
+    /// Emit live events of a task: tokens of a model, output for the terminal.
+    #[command(subcommand)]
+    Emit(EmitCommand),
+    /// Hear live events, and what was recorded of them.
     Sub(SubArgs),
+    /// Keep what a session says live, for who comes late.
+    Record(RecordArgs),
     /// Ask a module for something and print its answer.
     Request(RequestArgs),
     /// Answer the requests of a verb: run a command for each of them.
     Reply(ReplyArgs),
+    /// See queues, agents, approvals and dead letters on one screen, and act on them.
+    Top(TopArgs),
     /// Run a command once for each task, with retries, dead letters and signed receipts.
     Swarm(SwarmArgs),
-    /// Check an evidence directory offline and name the first thing that is wrong.
+    /// Receipts: what was done, by whom, and proofs of it for people who have no key.
+    #[command(subcommand, after_help = RECEIPTS_HELP)]
+    Receipts(ReceiptsCommand),
+    /// Check an evidence directory or a proof offline and name the first thing that is wrong.
     Verify(VerifyArgs),
     /// Workspaces: the keys that agents share and are certified by.
     #[command(subcommand)]
@@ -139,6 +212,12 @@ pub(crate) enum Command {
     /// Agents: who may act in a workspace, and in which roles.
     #[command(subcommand)]
     Agent(AgentCommand),
+    /// Identities on NATS servers: their operator, its accounts, and whom they let in.
+    #[command(subcommand)]
+    Auth(AuthCommand),
+    /// The machines of a fleet: their configurations, credentials and services.
+    #[command(subcommand)]
+    Deploy(DeployCommand),
     /// Access rules: who may publish and subscribe where.
     #[command(subcommand)]
     Acl(AclCommand),
@@ -152,141 +231,6 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print a manual page, or write all of them to a directory.
     Man(ManArgs),
-}
-
-/// Run a command once for each task.
-#[derive(Debug, Args)]
-#[command(after_help = SWARM_HELP)]
-pub(crate) struct SwarmArgs {
-    /// The role whose work queue carries the tasks.
-    #[arg(long, value_name = "R", default_value = "worker", value_parser = RoleName::parse)]
-    pub(crate) role: RoleName,
-    /// How many tasks run at once [default: the number of processors].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) workers: Option<u16>,
-    /// The tasks, one a line: plain text, or JSON {"id","payload"}; - is stdin.
-    #[arg(long, value_name = "FILE", default_value = "-")]
-    pub(crate) tasks: PathBuf,
-    /// How often a failed task is tried again before it is dead-lettered [default: 3].
-    #[arg(long, value_name = "N")]
-    pub(crate) max_retries: Option<u32>,
-    /// How long one try may take; then its whole process group is ended.
-    #[arg(long, value_name = "D", value_parser = some_time)]
-    pub(crate) timeout: Option<Duration>,
-    /// The delay before the first retry; five times it before the second, then thirty times
-    /// [default: 1s].
-    #[arg(long, value_name = "D", value_parser = duration)]
-    pub(crate) backoff: Option<Duration>,
-    /// Write receipts, dead letters, tasks and certificates there, for `vakbus verify`.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) evidence: Option<PathBuf>,
-    /// Show what the tasks write, as it comes.
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) follow: bool,
-    /// The command, after `--`. {} in an argument becomes the task's text.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
-}
-
-/// Check an evidence directory.
-#[derive(Debug, Args)]
-#[command(after_help = VERIFY_HELP)]
-pub(crate) struct VerifyArgs {
-    /// The directory that `swarm --evidence` wrote.
-    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) dir: PathBuf,
-    /// The workspace's account key (`vakbus workspace show`): whose word counts.
-    #[arg(long, value_name = "A…")]
-    pub(crate) trust: Option<String>,
-    /// Revoked keys (`vakbus agent ls --revocations`), whose signatures do not count. Repeatable.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "trust")]
-    pub(crate) revoked: Vec<PathBuf>,
-    /// A checkpoint kept elsewhere; tells whether the end of its log was cut off. Repeatable.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) checkpoint: Vec<PathBuf>,
-}
-
-/// Workspaces.
-#[derive(Debug, Subcommand)]
-pub(crate) enum WorkspaceCommand {
-    /// Make a workspace: its account key and its secret.
-    New {
-        /// Its name: 1 to 64 of letters, digits, '-', '_' and '~'.
-        #[arg(value_parser = WorkspaceId::parse)]
-        name: WorkspaceId,
-    },
-    /// Show a workspace: its public account key, its agents, where its keys are kept.
-    Show,
-    /// List the workspaces of this data directory.
-    Ls,
-}
-
-/// Agents.
-#[derive(Debug, Subcommand)]
-pub(crate) enum AgentCommand {
-    /// Make an agent's key and have the workspace certify it.
-    Add {
-        /// Its name.
-        #[arg(value_parser = AgentId::parse)]
-        name: AgentId,
-        /// What it may do. Repeatable.
-        #[arg(long = "role", value_name = "ROLE", required = true, value_parser = role)]
-        roles: Vec<Role>,
-        /// How long the certificate is valid [default: for ever].
-        #[arg(long, value_name = "D", value_parser = some_time)]
-        valid_for: Option<Duration>,
-    },
-    /// List the agents of the workspace, those whose key was revoked last.
-    Ls {
-        /// Print the signed revocations instead, one a line, for `vakbus verify --revoked`.
-        #[arg(long, conflicts_with = "json")]
-        revocations: bool,
-    },
-    /// Take an agent's key back for ever: nothing that it signed counts any more.
-    #[command(after_help = REVOKE_HELP)]
-    Revoke {
-        /// Its name. It is free for a new key afterwards.
-        #[arg(value_parser = AgentId::parse)]
-        name: AgentId,
-        /// Do not ask.
-        #[arg(long, short = 'y')]
-        yes: bool,
-    },
-}
-
-/// Access rules.
-#[derive(Debug, Subcommand)]
-pub(crate) enum AclCommand {
-    /// Say whether an agent in a role may do something, and which rule decides; without an action
-    /// list all its rules.
-    Explain {
-        /// The role. Repeatable: rights add up, refusals win.
-        #[arg(long = "role", value_name = "ROLE", required = true, value_parser = role)]
-        roles: Vec<Role>,
-        /// The agent.
-        #[arg(long, value_name = "NAME", default_value = "me", value_parser = AgentId::parse)]
-        agent: AgentId,
-        /// The one session it works for [default: any].
-        #[arg(long, value_name = "NAME", value_parser = SessionId::parse)]
-        session: Option<SessionId>,
-        /// The one work queue it serves [default: any].
-        #[arg(long, value_name = "NAME", value_parser = RoleName::parse)]
-        queue: Option<RoleName>,
-        /// What is asked.
-        #[arg(value_enum, requires = "subject")]
-        action: Option<AclAction>,
-        /// On which subject; wildcards may be asked for.
-        subject: Option<String>,
-    },
-}
-
-/// What a policy is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AclAction {
-    /// To publish, or to append to a stream.
-    Publish,
-    /// To subscribe, or to consume from a stream.
-    Subscribe,
 }
 
 impl Command {
@@ -345,34 +289,5 @@ Environment: VAKBUS_DATA_DIR, VAKBUS_WORKSPACE and the others that `vakbus confi
 VAKBUS_WORKSPACE_SECRET (raw, base64:… or hex:…; instead of the one in the data directory),
 VAKBUS_LOG, NO_COLOR.";
 
-const REVOKE_HELP: &str = "\
-The agent still knows the workspace's secret and could read on. To end that too:
-  vakbus keys rotate && vakbus keys withdraw v1
-
-Messages that were signed before the revocation are refused as well: their time is what the holder
-of the key wrote into them.";
-
-const SWARM_HELP: &str = "\
-The payload of a task arrives on the command's stdin and, as text, in place of {}.
-The command's environment holds VAKBUS_TASK_ID, VAKBUS_ATTEMPT, VAKBUS_SESSION, VAKBUS_RUN_ID and
-TRACEPARENT, and none of the bus's secrets. A TRACEPARENT in the environment of vakbus itself is
-gone on from.
-
-Exit code 0 of the command completes its task; anything else is tried again after a growing delay
-and at last dead-lettered. Ctrl-C finishes what runs and then stops; a second one stops now.
-
-With a daemon or a NATS server (--nats-url) the tasks stand in a queue of the run's own, and stderr
-says how workers of other processes and machines join it: vakbus worker --join RUN -- CMD.
-
-Examples:
-  ls *.png | vakbus swarm -- optipng {}
-  vakbus swarm --workers 8 --tasks urls.txt --timeout 30s -- curl -fsS {}
-  vakbus swarm --tasks tasks.jsonl --evidence run-1 -- ./agent.py && vakbus verify run-1";
-
-const VERIFY_HELP: &str = "\
-Needs no key, no network and no bus. Without --trust the verdict is \"consistent, signer unknown\":
-everything fits together, but anybody could have made it. Without --checkpoint the end of a log
-could have been cut off together with its checkpoint.
-
-Example:
-  vakbus verify run-1 --trust \"$(vakbus workspace show --json | jq -r .account)\"";
+#[cfg(test)]
+mod tests;

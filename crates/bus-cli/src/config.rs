@@ -2,6 +2,7 @@
 
 mod edit;
 mod file;
+mod hook;
 mod key;
 mod load;
 mod nats;
@@ -27,6 +28,7 @@ use self::value::Kind;
 pub(crate) use self::{
     edit::{Changed, set, unset},
     file::{FILE_NAME, SettingsFile, after_unknown, is_secret_name, is_secret_text, shortened},
+    hook::Hook,
     key::Key,
     load::Settings,
     place::Places,
@@ -120,6 +122,16 @@ impl Config {
         }
     }
 
+    /// What is done about each dead letter; nothing without it.
+    pub(crate) fn on_dead_letter(&self) -> Option<&Hook> {
+        self.hook(Key::OnDeadLetter)
+    }
+
+    /// What is done about each approval that is asked for; nothing without it.
+    pub(crate) fn on_approval(&self) -> Option<&Hook> {
+        self.hook(Key::OnApproval)
+    }
+
     /// The variable that holds the workspace's secret, when one is named.
     pub(crate) fn workspace_secret_env(&self) -> Option<&str> {
         match &self.get(Key::WorkspaceSecretEnv)?.value {
@@ -162,6 +174,13 @@ impl Config {
         count(Key::TombstonesMax, &mut limits.tombstones_per_bucket_max);
         count(Key::WatchesMax, &mut limits.watches_max);
         limits
+    }
+
+    fn hook(&self, key: Key) -> Option<&Hook> {
+        match &self.get(key)?.value {
+            Value::Hook(hook) => Some(hook),
+            _ => None,
+        }
     }
 
     fn word(&self, key: Key) -> Option<&'static str> {

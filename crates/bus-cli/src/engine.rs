@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use bus_core::{
     BusMetrics, CheckpointPolicy, Clock, Endpoint, EndpointParts, Engine, Guarded, Identity,
-    Roster, SystemClock,
+    Outbox, Roster, SystemClock,
 };
 use bus_crypto::{Entropy, Keyring, SystemEntropy};
 use bus_envelope::WireForm;
@@ -18,13 +18,15 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) use self::{
     daemon::{NatsRunning, Paths, Running},
-    nats::{Login, NatsPlace},
+    nats::{NatsPlace, credentials, given},
     place::{Place, cannot_open, declare, disk_options, is_taken, open_disk},
 };
 use crate::{
     args::Global,
+    audit,
     error::{CliError, Exit},
     home::Home,
+    print as out,
     secrets::Secrets,
     workspace::{Part, Workspace},
 };
@@ -37,6 +39,7 @@ pub(crate) struct Session {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) metrics: Arc<BusMetrics>,
     named: Option<AgentId>,
+    home: Home,
     place: Place,
     keyring: Arc<Keyring>,
     roster: Arc<Roster>,
@@ -75,6 +78,7 @@ impl Session {
             entropy: Arc::new(SystemEntropy::new()),
             metrics: Arc::default(),
             named: global.agent.clone(),
+            home,
             place,
         })
     }
@@ -103,6 +107,28 @@ impl Session {
         let name = self.actor(part)?;
         let link = async |identity| self.place.link(identity, options).await;
         self.connect(&name, link).await
+    }
+
+    /// As [`Session::agent`], but what it sends to queues and mailboxes goes to the hub.
+    pub(crate) async fn agent_to_hub(&self, part: Part) -> Result<Agent, CliError> {
+        let name = self.workspace.actor(self.named.as_ref(), part)?;
+        let Agent { engine, .. } = self.endpoint(&name, Scope::default()).await?;
+        let outbox = Outbox::new(engine, self.workspace.name().clone(), name.clone());
+        self.on(Arc::new(outbox), self.workspace.identity(&name)?, Scope::default())
+    }
+
+    /// What an agent may see of all that is kept, also where its own login is shown less: this data
+    /// home keeps it.
+    pub(crate) async fn overview(&self, agent: &Agent) -> Result<Arc<dyn Engine>, CliError> {
+        let endpoint = &agent.endpoint;
+        match &self.place {
+            Place::Nats(place) if place.is_own() => {
+                let bus = place.house(endpoint.workspace(), endpoint.agent().as_str()).await?;
+                let policy = endpoint.identity().certificate().policy();
+                Ok(Arc::new(Guarded::new(Arc::new(bus), policy)))
+            }
+            _ => Ok(Arc::clone(&agent.engine)),
+        }
     }
 
     /// The workspace's own agent for `part`, whoever `--as` names.
@@ -145,13 +171,24 @@ impl Session {
     /// Joins the bus as an agent; its key is needed twice, by who signs and by who connects.
     async fn endpoint(&self, name: &AgentId, scope: Scope) -> Result<Agent, CliError> {
         let identity = self.workspace.identity(name)?;
-        let Scope { session, queue } = scope;
+        let Scope { session, queue } = &scope;
         let policy = identity.certificate().policy_for(session.as_ref(), queue.as_ref());
         self.roster.admit(identity.certificate().token())?;
         let ground = (&self.workspace, &self.roster);
-        let engine =
-            self.connect(name, async |identity| self.place.connect(identity, ground).await).await?;
-        let engine: Arc<dyn Engine> = Arc::new(Guarded::new(engine, policy));
+        let engine = self
+            .connect(name, async |identity| self.place.connect(identity, &scope, ground).await)
+            .await?;
+        self.on(Arc::new(Guarded::new(engine, policy)), identity, scope)
+    }
+
+    /// An agent on an engine that it has to itself.
+    fn on(
+        &self,
+        engine: Arc<dyn Engine>,
+        identity: Identity,
+        scope: Scope,
+    ) -> Result<Agent, CliError> {
+        let Scope { session, queue } = scope;
         let endpoint = Endpoint::new(EndpointParts {
             engine: Arc::clone(&engine),
             identity,
@@ -186,8 +223,18 @@ impl Session {
         }
     }
 
-    /// Stores what is not stored yet and lets go of the data home.
+    /// Stores what is not stored yet and lets go of the data home. Without a daemon, what the audit
+    /// log lacks is written first.
     pub(crate) async fn close(self) -> Result<(), CliError> {
+        if let Place::Disk(bus) = &self.place {
+            let (engine, clock) = (Arc::new(bus.connect()), Arc::clone(&self.clock));
+            if let Err(error) =
+                audit::catch_up(&self.home, self.workspace.name(), engine, clock).await
+            {
+                // The bus has it, and who did its work has nothing to do with it.
+                out::remark(&error.as_warning());
+            }
+        }
         self.place.close().await
     }
 }

@@ -62,6 +62,14 @@ impl Exit {
             _ => Self::Failed,
         }
     }
+
+    /// The one for this failure.
+    pub(crate) fn of_error(error: &bus_core::Error) -> Self {
+        match error.outcome() {
+            Outcome::Unknown => Self::Unknown,
+            Outcome::NotDone => Self::of(error.kind()),
+        }
+    }
 }
 
 /// A failure to tell the user.
@@ -102,6 +110,11 @@ impl CliError {
         &self.what
     }
 
+    /// What to do next, where it says so itself.
+    pub(crate) fn next_step(&self) -> Option<&str> {
+        self.next.as_deref()
+    }
+
     /// The exit code.
     pub(crate) fn code(&self) -> Exit {
         self.code
@@ -122,11 +135,7 @@ fn told(weight: &str, what: &str, next: &str) -> String {
 
 impl From<bus_core::Error> for CliError {
     fn from(error: bus_core::Error) -> Self {
-        let code = match error.outcome() {
-            Outcome::Unknown => Exit::Unknown,
-            Outcome::NotDone => Exit::of(error.kind()),
-        };
-        Self::new(code, error.to_string())
+        Self::new(Exit::of_error(&error), error.to_string())
     }
 }
 

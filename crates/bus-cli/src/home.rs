@@ -37,6 +37,9 @@ pub(crate) struct State(u64, i64, i64);
 /// The largest private file that is read, in bytes.
 const FILE_BYTES_MAX: usize = 64 * 1024;
 
+/// The largest of those that grow with each workspace.
+const LONG_FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// What to do about a data home that cannot be written.
 const ELSEWHERE: &str = "name a directory of yours with --data-dir or VAKBUS_DATA_DIR";
 
@@ -184,6 +187,16 @@ impl Home {
         read_private(&self.path.join(name))
     }
 
+    /// As [`Self::read`], of a file that may be long: one that names every workspace.
+    pub(crate) fn read_long(&self, name: &str) -> Result<Zeroizing<String>, CliError> {
+        self.check()?;
+        let path = self.path.join(name);
+        let file = open_private(&path)?;
+        let long = file.metadata().map_err(|error| failed("read", &path, &error))?.len();
+        let long = usize::try_from(long).unwrap_or(usize::MAX);
+        read_up_to(file, &path, long.clamp(FILE_BYTES_MAX, LONG_FILE_BYTES_MAX))
+    }
+
     /// The names of the entries in it that end in `ending`, without it, sorted; hidden ones not.
     pub(crate) fn list(&self, ending: &str) -> Result<Vec<String>, CliError> {
         if !self.exists() {
@@ -226,13 +239,16 @@ impl Drop for Draft {
 /// Reads the private file at `path`; refuses a symlink, a foreign owner, and any permission for
 /// others, before a byte is read.
 pub(crate) fn read_private(path: &Path) -> Result<Zeroizing<String>, CliError> {
-    let file = open_private(path)?;
+    read_up_to(open_private(path)?, path, FILE_BYTES_MAX)
+}
+
+fn read_up_to(file: File, path: &Path, most: usize) -> Result<Zeroizing<String>, CliError> {
     // All that it may ever hold: a text that grows leaves copies behind that nobody wipes.
-    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX + 1));
-    let read = file.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text);
+    let mut text = Zeroizing::new(String::with_capacity(most + 1));
+    let read = file.take(most as u64 + 1).read_to_string(&mut text);
     let bytes = read.map_err(|error| failed("read", path, &error))?;
-    if bytes > FILE_BYTES_MAX {
-        let what = format!("{} is larger than {FILE_BYTES_MAX} bytes", path.display());
+    if bytes > most {
+        let what = format!("{} is larger than {most} bytes", path.display());
         return Err(CliError::new(Exit::Failed, what));
     }
     Ok(text)

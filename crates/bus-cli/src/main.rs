@@ -1,14 +1,21 @@
 //! The `vakbus` command: the one place that picks an engine and reads what the user configured.
 
 mod args;
+mod audit;
 mod commands;
 mod config;
 mod engine;
 mod error;
+mod gateway;
 mod home;
+mod http;
+mod operator;
 mod print;
+mod recording;
 mod secrets;
 mod swarm;
+mod terminal;
+mod top;
 mod workspace;
 
 use std::{env::VarError, path::Path, process::ExitCode};
@@ -20,6 +27,9 @@ use crate::{
     config::Settings,
     error::CliError,
 };
+
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // Help and wrong calls are told before the options are known.

@@ -1,5 +1,7 @@
 //! Where words go: data to stdout, talk to stderr; a reader that went away is no failure.
 
+mod others;
+
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -10,6 +12,7 @@ use std::{
 use anstream::ColorChoice;
 use tokio::sync::oneshot;
 
+pub(crate) use self::others::Others;
 use crate::error::{CliError, Exit};
 
 /// Writes `line` and a line break to stdout.
@@ -27,7 +30,21 @@ pub(crate) fn data(line: &str) -> io::Result<()> {
 /// # Errors
 /// When it cannot be written for another reason: a full disk must not look like an empty listing.
 pub(crate) fn json(value: &serde_json::Value) -> Result<(), CliError> {
-    line(&value.to_string())
+    line(&json_text(value))
+}
+
+/// One JSON object on one line. The controls that JSON leaves as they are (U+007F to U+009F) are
+/// escaped: a terminal obeys them, and the value is the same.
+pub(crate) fn json_text(value: &serde_json::Value) -> String {
+    let text = value.to_string();
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let escaped = |c: char| match c.is_control() {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// Writes `line` to stdout; a reader that went away is fine.
@@ -122,7 +139,13 @@ pub(crate) fn set_color(choice: ColorChoice) {
 
 /// A stranger's text on one line, without what could steer a terminal.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
+}
+
+/// Whether a character turns the direction of the text around it: left open, that would go on in
+/// what stands behind.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A count with its noun.
@@ -137,7 +160,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn json_holds_no_control_and_means_the_same() {
+        let value = serde_json::json!({ "ä": "\u{9b}2J\u{7f}\u{1b}\n" });
+        let text = json_text(&value);
+        assert!(!text.contains(char::is_control), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
     fn what_could_steer_a_terminal_is_not_shown() {
         assert_eq!(harmless("ä\u{1b}[2Jb\nc\u{9b}d"), "ä [2Jb c d");
+        assert_eq!(harmless("a\u{202e}b\u{2066}c"), "a b c");
     }
 }

@@ -132,12 +132,7 @@ impl Secrets {
             }
             Ok(_) => {}
         }
-        if let Some(repository) = repository_of(&self.file) {
-            let what = format!("{shown} lies in the git work tree {}", repository.display());
-            return Err(CliError::new(Exit::Refused, what)
-                .next("move it elsewhere and name it with secrets_file"));
-        }
-        read_private(&self.file).map(Some)
+        private_file(&self.file).map(Some)
     }
 
     /// The value of `name` in the secrets file: lines of `NAME=value`, and comments.
@@ -178,6 +173,18 @@ impl Source {
             Self::File => "file",
         }
     }
+}
+
+/// Reads a private file of secrets, which must not lie in a repository.
+///
+/// # Errors
+/// When others can read it, or it lies in a git work tree.
+pub(crate) fn private_file(file: &Path) -> Result<Zeroizing<String>, CliError> {
+    if let Some(repository) = repository_of(file) {
+        let what = format!("{} lies in the git work tree {}", file.display(), repository.display());
+        return Err(CliError::new(Exit::Refused, what).next("move it elsewhere and name it there"));
+    }
+    read_private(file)
 }
 
 /// The git work tree in which `file` lies: whoever commits there would publish it.

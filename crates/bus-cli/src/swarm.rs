@@ -30,15 +30,17 @@ use self::{
     others::Others, plan::Plan, progress::Progress, summary::Summary,
 };
 pub(crate) use self::{
-    fleet::{LEASE_OF_DAEMON, run_id},
+    fleet::{LEASE_OF_DAEMON, emit_socket, run_id},
     plan::surrounding_trace,
     signals::{Asked, Signals},
 };
 use crate::{
     args::{Global, SwarmArgs},
     error::{CliError, Exit},
+    gateway,
     home::Home,
     secrets::Secrets,
+    terminal::CommandTerminal,
     workspace::Workspace,
 };
 
@@ -51,6 +53,7 @@ pub(crate) fn run(args: SwarmArgs, global: &Global) -> Result<Exit, CliError> {
     let workspace = Workspace::open_or_new(&home, &global.workspace)?;
     plan.make_evidence_dir()?;
     let site = Site::find(global, &home, &secrets)?;
+    plan.check_recording(&site)?;
     files::allow(plan.workers)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -75,15 +78,21 @@ async fn drive(
     (global, secrets, site): (&Global, &Secrets, Site),
     signals: &mut Signals,
 ) -> Result<Summary, CliError> {
+    let gateway = gateway::bind(plan.metrics_listen).await?;
     let fleet = Fleet::start(workspace, &mut plan, (secrets, site)).await?;
+    let _following = plan.terminal.as_ref().map(CommandTerminal::follow);
     let plan = Arc::new(plan);
     let began = fleet.clock.now();
     let ledger = Arc::new(Ledger::new(plan.tasks.len()));
     let stop = Stop::default();
-    let feed = fleet.hear().await?;
+    let feed = fleet.hear(plan.follow).await?;
     let observer = tokio_spawn(observer::watch(feed, plan.follow, signals.hurry.clone()));
     let progress = Progress::start(&ledger, fleet.backlog(), plan.follow, global);
     let others = watch_others(&fleet, &plan, &ledger)?;
+    if let Some(http) = gateway::url(gateway.as_ref()) {
+        progress.say(&format!("metrics at {http}/metrics")).await;
+    }
+    let _answers = gateway::answer(gateway, fleet.working());
     if fleet.is_shared {
         let run_id = &fleet.run_id;
         progress.say(&format!("to join this run: vakbus worker --join {run_id} -- …")).await;
@@ -130,6 +139,10 @@ async fn finish(
         observer.abort();
     }
     let seen = join(observer, ledger).await;
+    let recorded = fleet.recorded().await.unwrap_or_else(|error| {
+        ledger.fail(format!("not everything is recorded: {error}"));
+        None
+    });
     let mut bundle = None;
     if let Some(dir) = &plan.evidence {
         // Without evidence the run is not what was asked for, but its summary is still true.
@@ -138,7 +151,7 @@ async fn finish(
             Err(error) => ledger.fail(error.to_string()),
         }
     }
-    Summary::new((fleet, plan), ledger, (&fed, &seen, &stored), bundle, seconds)
+    Summary::new((fleet, plan), ledger, (&fed, &seen, &stored), bundle, seconds).with(recorded)
 }
 
 /// Begins to look for what others end, where there may be any.
@@ -213,7 +226,7 @@ async fn wait(
                 }
                 Asked::StopNow => {
                     stop.now.cancel();
-                    progress.say("stopping now: running commands are killed").await;
+                    progress.say("stopping now: running commands are ended").await;
                 }
             },
             ended = workers.join_next() => match ended {

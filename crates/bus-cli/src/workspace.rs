@@ -1,22 +1,25 @@
 //! A workspace on this machine: its account key, its secret and its agents.
 
+mod accounts;
 mod identity;
 mod keys;
 mod revocations;
 
 use std::{io, time::Duration};
 
-use bus_core::{Certificate, Clock, Identity, Issue, SystemClock};
+use bus_core::{Certificate, Clock, Identity, Issue, SystemClock, certify};
 use bus_crypto::{NkeyKind, PublicKey, SigningKey, SystemEntropy, creds};
 use bus_subjects::{AgentId, Role, WorkspaceId};
 
 use crate::{
+    engine::Scope,
     error::{CliError, Exit},
     home::Home,
     print,
 };
 
 pub(crate) use self::{
+    accounts::LoginFile,
     identity::Part,
     keys::{KeyStanding, NamedSecret},
 };
@@ -115,16 +118,33 @@ impl Workspace {
         self.account.public()
     }
 
-    /// Makes an identity that lives in memory only.
+    /// Its account key, for who signs the users of its servers.
+    pub(crate) fn account_key(&self) -> &SigningKey {
+        &self.account
+    }
+
+    /// Makes an identity that lives in memory only. `scope` narrows its rights at a server.
     pub(crate) fn issue(
         &self,
         agent: AgentId,
         roles: Vec<Role>,
         valid_for: Option<Duration>,
+        Scope { session, queue }: Scope,
     ) -> Result<Identity, CliError> {
         let mut issue = Issue::new(self.name.clone(), agent, roles, SystemClock::new().now());
         issue.valid_for = valid_for;
-        Ok(Identity::issue(&self.account, &issue, &SystemEntropy::new())?)
+        issue.session = session;
+        issue.role_name = queue;
+        issue.permissions = self.permissions(&issue)?;
+        let identity = Identity::issue(&self.account, &issue, &SystemEntropy::new())?;
+        if identity.certificate().token().len() <= CERTIFICATE_BYTES_MAX {
+            return Ok(identity);
+        }
+        // It is shown at every door, and some take no longer one; a login is made when needed.
+        issue.permissions = None;
+        let token = certify(&self.account, identity.key().public(), &issue)?;
+        let key = SigningKey::from_seed_text(&identity.key().seed_text())?;
+        Ok(Identity::from_parts(key, &token)?)
     }
 
     /// Makes an agent's key and certificate and keeps them as a credentials file.
@@ -133,6 +153,7 @@ impl Workspace {
         agent: AgentId,
         roles: Vec<Role>,
         valid_for: Option<Duration>,
+        scope: Scope,
     ) -> Result<Certificate, CliError> {
         let agents = self.dir.below("agents");
         agents.create()?;
@@ -142,7 +163,7 @@ impl Workspace {
             let next = format!("vakbus agent ls --workspace {}", self.name);
             return Err(CliError::usage(what).next(next));
         }
-        let identity = self.issue(agent, roles, valid_for)?;
+        let identity = self.issue(agent, roles, valid_for, scope)?;
         let certificate = identity.certificate().clone();
         let text = creds::render(certificate.token(), identity.key());
         agents.write_new(&file, &text)?;
@@ -188,6 +209,10 @@ impl Workspace {
         home.below("workspaces").below(name.as_str())
     }
 }
+
+/// The longest certificate that holds the rights which a server enforces. A daemon's door takes up
+/// to 16 KiB with all that stands beside it.
+const CERTIFICATE_BYTES_MAX: usize = 12 * 1024;
 
 /// A file of ours that says something else than it should; what it says is not told.
 fn damaged(dir: &Home, file: &str, error: impl std::fmt::Display) -> CliError {

@@ -2,13 +2,15 @@
 
 mod open;
 mod payload;
+mod withdraw;
 
 use bus_envelope::{Draft, EventHash};
 use bus_subjects::{Address, AddressKind, Filter, Role, SessionId};
 
+use self::open::Closed;
 pub use self::{
     open::{Applied, OpenApproval, OpenApprovals, ResolvedApproval},
-    payload::{ApprovalRequest, ApprovalVerdict},
+    payload::{ApprovalEnd, ApprovalRequest, ApprovalVerdict, Authorization, EndKind},
 };
 use crate::{
     Certificate, Endpoint, Error, ErrorKind, Opened, Outcome, Recorded, Result, Sent, Stored,
@@ -73,7 +75,8 @@ impl Endpoint {
     /// `NotFound` when there is no such request; `Invalid` for a choice that was not offered or a
     /// note that is too long; `Conflict` when another verdict was first; those of
     /// [`Endpoint::record`] and [`Endpoint::send`]. When the verdict is stored and was not sent the
-    /// outcome is unknown.
+    /// outcome is unknown. `Conflict` also when the request was withdrawn, another took its place,
+    /// or the time for an answer is over.
     pub async fn resolve_approval(
         &self,
         session: &SessionId,
@@ -82,7 +85,7 @@ impl Endpoint {
         note: Option<&str>,
     ) -> Result<ResolvedApproval> {
         const OP: &str = "resolve approval";
-        if !may_resolve(self.identity().certificate()) {
+        if !self.may_resolve() {
             let detail = "only an operator who is no worker resolves an approval";
             return Err(Error::new(ErrorKind::Denied, OP, detail).at(self.agent()));
         }
@@ -95,15 +98,17 @@ impl Endpoint {
             let detail = "who asks for an approval does not resolve it";
             return Err(Error::new(ErrorKind::Denied, OP, detail).at(self.agent()));
         }
-        let verdict = ApprovalVerdict::new(&approval.id, &approval.request, choice, note)?;
-        if open.resolved().is_none() {
+        let now = self.clock().now();
+        let verdict = ApprovalVerdict::new(&approval.id, &approval.request, choice, note, now)?;
+        if open.closed_as().is_none() {
+            if approval.request.is_expired_at(now) {
+                let detail = "the time for an answer is over: it has to be asked for again";
+                return Err(Error::new(ErrorKind::Conflict, OP, detail).at(session));
+            }
             open = self.record_verdict(session, approval.clone(), &verdict).await?;
         }
-        let Some(resolved) = open.resolved() else {
-            let detail = "the verdict could not be stored: repeat it";
-            return Err(Error::new(ErrorKind::Conflict, OP, detail).at(session));
-        };
-        if resolved.by != *self.agent() || resolved.verdict != verdict {
+        let resolved = closed_by_verdict(&open, session)?;
+        if resolved.by != *self.agent() || !resolved.verdict.says_the_same(&verdict) {
             let detail = format!("{} resolved it before", resolved.by);
             return Err(Error::new(ErrorKind::Conflict, OP, detail).at(session));
         }
@@ -154,7 +159,7 @@ impl Endpoint {
             stored => stored,
         };
         let open = self.approval_of(session, request).await?;
-        if open.resolved().is_some() || stored.is_ok_and(|s| matches!(s, Recorded::Stored(_))) {
+        if open.closed_as().is_some() || stored.is_ok_and(|s| matches!(s, Recorded::Stored(_))) {
             return Ok(open);
         }
         // Something that is no verdict has taken the id: anybody who may ask may do that.
@@ -225,11 +230,35 @@ impl Endpoint {
         Ok(())
     }
 
-    fn is_by_resolver(&self, opened: &Opened) -> bool {
+    /// Whether this agent may resolve approvals that others ask for: it is an operator, and no
+    /// worker.
+    #[must_use]
+    pub fn may_resolve(&self) -> bool {
+        may_resolve(self.identity().certificate())
+    }
+
+    /// Whether a message was signed by somebody who may resolve approvals: an operator who is no
+    /// worker.
+    #[must_use]
+    pub fn is_by_resolver(&self, opened: &Opened) -> bool {
         let signature = opened.envelope.signature.as_ref();
         let certificate = signature.and_then(|signed| self.roster().get(&signed.signer));
         certificate.is_some_and(|certificate| may_resolve(&certificate))
     }
+}
+
+/// The verdict that closed the watched request; a conflict when something else did.
+fn closed_by_verdict<'a>(
+    open: &'a OpenApprovals,
+    session: &SessionId,
+) -> Result<&'a ResolvedApproval> {
+    let detail = match open.closed_as() {
+        Some(Closed::Resolved(resolved)) => return Ok(resolved),
+        Some(Closed::Withdrawn { by, .. }) => format!("{by} withdrew it before"),
+        Some(Closed::Superseded { by, .. }) => format!("the request {by} has taken its place"),
+        None => "the verdict could not be stored: repeat it".to_owned(),
+    };
+    Err(Error::new(ErrorKind::Conflict, "resolve approval", detail).at(session))
 }
 
 /// Whether an agent may resolve approvals: an operator who takes no tasks, since what it approves

@@ -11,7 +11,7 @@ use bus_subjects::{AgentId, BucketKey, BucketName, StreamName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Delivery, Endpoint, Error, ErrorKind, ExpectRevision, Put, Result, Revision, Seq, TaskOutcome,
+    Delivery, Endpoint, Error, ErrorKind, ExpectRevision, GivenUpCause, Put, Result, Revision, Seq,
 };
 
 /// The mark a worker leaves before it starts, so that the last worker of a lost task is known
@@ -50,41 +50,6 @@ pub struct GivenUp {
     /// The same for the metrics.
     #[serde(default)]
     pub cause: GivenUpCause,
-}
-
-/// Why a task was given up, of a fixed list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GivenUpCause {
-    /// It failed in every attempt that it had.
-    #[default]
-    Exhausted,
-    /// Its handler said that no other attempt can do better.
-    Hopeless,
-    /// Its attempts ended without a verdict.
-    Vanished,
-    /// It is damaged, forged or from nobody who may send it.
-    Refused,
-    /// Its key was withdrawn.
-    KeyWithdrawn,
-    /// Its deadline was over.
-    Expired,
-    /// It was cancelled.
-    Cancelled,
-}
-
-impl GivenUpCause {
-    pub(crate) const fn outcome(self) -> TaskOutcome {
-        match self {
-            Self::Exhausted => TaskOutcome::Exhausted,
-            Self::Hopeless => TaskOutcome::Hopeless,
-            Self::Vanished => TaskOutcome::Vanished,
-            Self::Refused => TaskOutcome::Refused,
-            Self::KeyWithdrawn => TaskOutcome::KeyWithdrawn,
-            Self::Expired => TaskOutcome::Expired,
-            Self::Cancelled => TaskOutcome::Cancelled,
-        }
-    }
 }
 
 /// The stored message that a mark is about.

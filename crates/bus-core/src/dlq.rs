@@ -9,7 +9,7 @@ mod redrive;
 use bus_subjects::{Filter, Subject};
 
 pub use self::{
-    bulk::{BulkReport, LetterCount},
+    bulk::{BulkReport, DiscardReport, DiscardSurvey, LetterCount, RedriveSurvey},
     filter::{LetterFilter, LetterOrder},
     letter::{DeadLetter, LetterContent},
     list::Letters,
@@ -58,11 +58,7 @@ impl DeadLetters {
     /// `Timeout` and `Unavailable` with outcome unknown.
     pub async fn discard(&self, seq: Seq, reason: &str) -> Result<DeadLetter> {
         const OP: &str = "discard dead letter";
-        let (bytes, bytes_max) = (reason.len(), Self::DISCARD_REASON_BYTES_MAX);
-        if bytes == 0 || bytes > bytes_max {
-            let detail = format!("the reason has {bytes} bytes: expected 1 to {bytes_max}");
-            return Err(Error::new(ErrorKind::Invalid, OP, detail));
-        }
+        Self::check_reason(reason)?;
         self.may_discard(OP)?;
         let letter = self.open(self.stored(OP, seq).await?);
         if !self.remove(seq).await? {
@@ -88,6 +84,15 @@ impl DeadLetters {
 
     fn open(&self, stored: Stored) -> DeadLetter {
         DeadLetter::open(&self.endpoint, stored)
+    }
+
+    fn check_reason(reason: &str) -> Result<()> {
+        let (bytes, bytes_max) = (reason.len(), Self::DISCARD_REASON_BYTES_MAX);
+        if (1..=bytes_max).contains(&bytes) {
+            return Ok(());
+        }
+        let detail = format!("the reason has {bytes} bytes: expected 1 to {bytes_max}");
+        Err(Error::new(ErrorKind::Invalid, "discard dead letter", detail))
     }
 
     /// The engine is asked under the subject of a server's own API; who may not is refused here.

@@ -11,8 +11,10 @@ mod outgoing;
 mod pipeline;
 mod receive;
 mod record;
+mod record_seen;
 mod send;
 mod stamp;
+mod stored;
 mod vouch;
 
 use std::sync::Arc;
@@ -30,6 +32,7 @@ pub use self::{
     feed::{Checkpointed, EventFeed, Incoming},
     outgoing::Outgoing,
     pipeline::{Pipeline, Ticket},
+    record_seen::NotRecorded,
 };
 use crate::{
     BusMetrics, CheckpointPolicy, Clock, ConsumerSpec, ConsumerState, Deliveries, Engine, Error,
@@ -210,8 +213,21 @@ impl Endpoint {
     /// `Denied` when the policy does not allow to hear `filter`, and those of
     /// [`crate::Bus::replay`].
     pub async fn replay(&self, stream: StreamName, filter: Filter) -> Result<crate::Replay> {
+        self.replay_from(stream, filter, Seq(1)).await
+    }
+
+    /// As [`Endpoint::replay`], from position `from` on.
+    ///
+    /// # Errors
+    /// As [`Endpoint::replay`].
+    pub async fn replay_from(
+        &self,
+        stream: StreamName,
+        filter: Filter,
+        from: Seq,
+    ) -> Result<crate::Replay> {
         self.may_subscribe("replay", &filter)?;
-        self.engine().replay(stream, filter, Seq(1)).await
+        self.engine().replay(stream, filter, from).await
     }
 
     /// How much work waits in `stream`; notes it on the way, as the metrics' `active_queue_lag`

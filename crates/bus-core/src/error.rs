@@ -83,6 +83,12 @@ impl Error {
         }))
     }
 
+    /// A stream holds as many messages as it was declared for: only taking some out of it makes
+    /// room. `detail` names it. Any other `Full` is the lack of something else, such as a disk.
+    pub fn stream_full(op: &'static str, detail: impl std::fmt::Display) -> Self {
+        Self::new(ErrorKind::Full, op, format!("{detail}: {STREAM_FULL}"))
+    }
+
     /// Marks that the operation may have taken effect.
     #[must_use]
     pub fn unknown(mut self) -> Self {
@@ -116,6 +122,13 @@ impl Error {
         self.0.outcome
     }
 
+    /// Whether this is known to be [`stream_full`](Self::stream_full), also when it came from
+    /// another process, which tells the words alone.
+    #[must_use]
+    pub fn is_stream_full(&self) -> bool {
+        self.kind() == ErrorKind::Full && self.detail().ends_with(STREAM_FULL)
+    }
+
     /// What happened, without operation and subject.
     #[must_use]
     pub fn detail(&self) -> &str {
@@ -134,6 +147,9 @@ impl Error {
         self.0.subject.as_deref()
     }
 }
+
+/// How the detail of [`Error::stream_full`] ends.
+const STREAM_FULL: &str = "the stream has as many messages as it may";
 
 impl ErrorKind {
     /// The stable text of the kind, as logs and `--json` show it.

@@ -173,6 +173,12 @@ impl Subscription {
         NextRef(Some(self))
     }
 
+    /// The engine's next batch as it gives it, for a step between the two: for a subscription of
+    /// which no item was read.
+    pub(crate) fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<FeedBatch>> {
+        self.engine.as_mut().poll_next(cx)
+    }
+
     fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<FeedItem>> {
         loop {
             if let Some(run) = &mut self.run {

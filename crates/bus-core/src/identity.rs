@@ -25,9 +25,10 @@ pub struct Identity {
 ///
 /// `Debug` does not show its text, which a server may take for a credential (D10).
 ///
-/// Workspace and roles stand in its tags, `workspace:<name>` and `role:<name>`, compared as
-/// written. NATS' own tools write tags in lower case: a certificate made by `nsc` names a workspace
-/// in lower case, so it never fits one whose name has capitals. [`certify`] keeps them.
+/// Workspace, roles and what the rights are bound to stand in its tags, `workspace:<name>`,
+/// `role:<name>`, `session:<name>` and `queue:<name>`, compared as written. NATS' own tools write
+/// tags in lower case: a certificate made by `nsc` names a workspace in lower case, so it never
+/// fits one whose name has capitals. [`certify`] keeps them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// The workspace the agent belongs to.
@@ -40,6 +41,10 @@ pub struct Certificate {
     pub issuer: PublicKey,
     /// What the agent may do.
     pub roles: Vec<Role>,
+    /// The one session its rights are bound to; `None`: all.
+    pub session: Option<SessionId>,
+    /// The one work queue its rights are bound to; `None`: all.
+    pub queue: Option<RoleName>,
     /// When it was issued, to the second; it is not valid before.
     pub issued: Timestamp,
     /// When it begins, to the second, if that is later than `issued`; `None`: when it was issued.
@@ -58,7 +63,7 @@ pub struct Issue {
     pub agent: AgentId,
     /// Its roles; at least one.
     pub roles: Vec<Role>,
-    /// The one session its rights are bound to in the NATS permissions; `None`: all.
+    /// The one session its rights are bound to; `None`: all.
     pub session: Option<SessionId>,
     /// The one work queue its rights are bound to; `None`: all.
     pub role_name: Option<RoleName>,
@@ -66,13 +71,26 @@ pub struct Issue {
     pub now: Timestamp,
     /// How long it is valid; `None`: for ever.
     pub valid_for: Option<Duration>,
+    /// What a NATS server has to allow, so that the certificate is a login there as well, for
+    /// programs and not for browsers; `None`: the policy's own rules, which are no login where
+    /// JetStream is used.
+    pub permissions: Option<Permissions>,
 }
 
 impl Issue {
     /// A certificate for `agent` in `roles`, for all sessions, valid for ever.
     #[must_use]
     pub fn new(workspace: WorkspaceId, agent: AgentId, roles: Vec<Role>, now: Timestamp) -> Self {
-        Self { workspace, agent, roles, session: None, role_name: None, now, valid_for: None }
+        Self {
+            workspace,
+            agent,
+            roles,
+            session: None,
+            role_name: None,
+            now,
+            valid_for: None,
+            permissions: None,
+        }
     }
 
     /// What an agent with these roles may do.
@@ -148,22 +166,7 @@ impl Certificate {
         if claims.is_bearer {
             return Err(invalid("the certificate would let anybody in who has its text"));
         }
-        let mut workspace = None;
-        let mut roles = Vec::new();
-        for tag in &claims.tags {
-            match tag.split_once(':') {
-                Some(("workspace", name)) if workspace.is_none() => {
-                    workspace = Some(WorkspaceId::parse(name)?);
-                }
-                Some(("role", name)) => roles.push(name.parse::<Role>()?),
-                _ => {
-                    return Err(invalid(format!(
-                        "the certificate has an unknown tag: {}",
-                        Shown(tag)
-                    )));
-                }
-            }
-        }
+        let Tags { workspace, roles, session, queue } = Tags::read(&claims.tags)?;
         let Some(workspace) = workspace else {
             return Err(invalid("the certificate names no workspace"));
         };
@@ -173,6 +176,8 @@ impl Certificate {
             nkey: claims.subject,
             issuer: claims.issuer,
             roles,
+            session,
+            queue,
             issued: seconds(claims.issued_at_unix_s),
             not_before: claims
                 .not_before_unix_s
@@ -189,20 +194,23 @@ impl Certificate {
         &self.token
     }
 
-    /// What the agent may do, on any session and any work queue of its workspace.
+    /// What the agent may do: all that its roles give within the session and the work queue that
+    /// the certificate is bound to, if it is.
     #[must_use]
     pub fn policy(&self) -> AclPolicy {
         self.policy_for(None, None)
     }
 
-    /// What the agent may do within one session and on one work queue; `None` means all.
+    /// What the agent may do within one session and on one work queue; `None` means all that the
+    /// certificate is for. What that is bound to stays as it is, whatever is asked for: this is
+    /// never more than [`Certificate::policy`].
     #[must_use]
     pub fn policy_for(&self, session: Option<&SessionId>, queue: Option<&RoleName>) -> AclPolicy {
         let scope = AclScope {
             workspace: self.workspace.clone(),
             agent: self.agent.clone(),
-            session: session.cloned(),
-            role_name: queue.cloned(),
+            session: self.session.as_ref().or(session).cloned(),
+            role_name: self.queue.as_ref().or(queue).cloned(),
         };
         policy_of(&self.roles, &scope)
     }
@@ -229,10 +237,50 @@ impl std::fmt::Debug for Certificate {
             .field("nkey", &self.nkey.text())
             .field("issuer", &self.issuer.text())
             .field("roles", &self.roles)
+            .field("session", &self.session)
+            .field("queue", &self.queue)
             .field("issued", &self.issued)
             .field("not_before", &self.not_before)
             .field("expires", &self.expires)
             .finish_non_exhaustive()
+    }
+}
+
+/// What the tags of a certificate say.
+#[derive(Default)]
+struct Tags {
+    workspace: Option<WorkspaceId>,
+    roles: Vec<Role>,
+    session: Option<SessionId>,
+    queue: Option<RoleName>,
+}
+
+impl Tags {
+    /// Reads all of them; one that says something else, or again what only one may say, is wrong.
+    fn read(tags: &[String]) -> Result<Self> {
+        let mut said = Self::default();
+        for tag in tags {
+            let is_first = match tag.split_once(':') {
+                Some(("workspace", name)) => {
+                    said.workspace.replace(WorkspaceId::parse(name)?).is_none()
+                }
+                Some(("session", name)) => said.session.replace(SessionId::parse(name)?).is_none(),
+                Some(("queue", name)) => said.queue.replace(RoleName::parse(name)?).is_none(),
+                Some(("role", name)) => {
+                    said.roles.push(name.parse()?);
+                    true
+                }
+                _ => {
+                    let detail = format!("the certificate has an unknown tag: {}", Shown(tag));
+                    return Err(invalid(detail));
+                }
+            };
+            if !is_first {
+                let detail = format!("the certificate says a second time: {}", Shown(tag));
+                return Err(invalid(detail));
+            }
+        }
+        Ok(said)
     }
 }
 
@@ -248,11 +296,19 @@ pub fn certify(account: &SigningKey, nkey: &PublicKey, issue: &Issue) -> Result<
     let valid_s = issue.valid_for.map(|d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX));
     let mut tags = vec![format!("workspace:{}", issue.workspace)];
     tags.extend(issue.roles.iter().map(|role| format!("role:{}", role.as_str())));
+    tags.extend(issue.session.iter().map(|session| format!("session:{session}")));
+    tags.extend(issue.role_name.iter().map(|queue| format!("queue:{queue}")));
     let (subject, issuer) = (*nkey, *account.public());
     let mut claims = UserClaims::new(issue.agent.as_str(), subject, issuer, issued_at_unix_s);
     claims.expires_unix_s = valid_s.map(|s| issued_at_unix_s.saturating_add(s));
     claims.tags = tags;
-    claims.permissions = permissions_of(&issue.policy());
+    match &issue.permissions {
+        Some(permissions) => {
+            claims.permissions = permissions.clone();
+            claims.connection_types = vec![CLIENT.to_owned()];
+        }
+        None => claims.permissions = permissions_of(&issue.policy()),
+    }
     encode_user(&claims, account).map_err(crypto)
 }
 
@@ -283,6 +339,9 @@ fn permissions_of(policy: &AclPolicy) -> Permissions {
     permissions.subscribe.deny.extend(open_ends.map(|filter| format!("{filter}.>")));
     permissions
 }
+
+/// A program that connects to a server: no browser, no leaf node.
+const CLIENT: &str = "STANDARD";
 
 fn invalid(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Invalid, "identity", detail)

@@ -1,10 +1,11 @@
 //! Which live messages are vouched for: events and checkpoints in any order, with gaps.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
+    collections::{BTreeMap, VecDeque, hash_map::Entry},
     num::NonZeroUsize,
 };
 
+use ahash::{HashMap, HashMapExt};
 use bus_envelope::{ChainScope, EventHash, MessageEnvelope};
 
 use crate::LiveCheckpoint;
@@ -67,13 +68,20 @@ pub struct Vouching {
 #[derive(Debug, Default)]
 struct Chain {
     /// What was heard in places that no checkpoint lists: one message, and what others forged.
-    heard: HashMap<u64, Vec<EventHash>>,
+    heard: HashMap<u64, Heard>,
     /// The numbers of `heard` in the order they came; some may have been listed since.
     order: VecDeque<u64>,
     /// What the sender vouches for. The lowest number goes first, so that an old checkpoint which
     /// somebody repeats pushes out nothing newer.
     listed: BTreeMap<u64, EventHash>,
     last_turn: u64,
+}
+
+/// The message that was heard in a place first, and others there.
+#[derive(Debug)]
+struct Heard {
+    first: EventHash,
+    others: Vec<EventHash>,
 }
 
 /// How many different messages are remembered for one place; more are told as they come, and a
@@ -123,9 +131,11 @@ impl LiveVerifier {
                 }
                 None => chain.list(seq, *leaf, window),
             }
-            let heard = chain.heard.remove(&seq).unwrap_or_default();
+            let heard = chain.heard.remove(&seq);
+            let heard =
+                heard.into_iter().flat_map(|heard| [heard.first].into_iter().chain(heard.others));
             let (own, forged): (Vec<EventHash>, Vec<EventHash>) =
-                heard.into_iter().partition(|heard| heard.ct_eq(leaf));
+                heard.partition(|heard| heard.ct_eq(leaf));
             vouching.unheard += u64::from(own.is_empty() && seq != own_seq);
             vouching.vouched.extend(own);
             vouching.contradicted.extend(forged);
@@ -171,13 +181,13 @@ impl Chain {
         match self.heard.entry(seq) {
             Entry::Occupied(heard) => {
                 let heard = heard.into_mut();
-                if !heard.contains(&leaf) && heard.len() < FORGERIES_MAX {
-                    heard.push(leaf);
+                let is_known = heard.first == leaf || heard.others.contains(&leaf);
+                if !is_known && heard.others.len() + 1 < FORGERIES_MAX {
+                    heard.others.push(leaf);
                 }
             }
             Entry::Vacant(place) => {
-                // Mostly there is one, and it is worth its room.
-                place.insert(vec![leaf]);
+                place.insert(Heard { first: leaf, others: Vec::new() });
                 self.order.push_back(seq);
                 if self.order.len() > window
                     && let Some(oldest) = self.order.pop_front()

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bus_subjects::{Address, AgentId, ConsumerName, Filter};
 
 use crate::{
-    ConsumerSpec, Deliveries, Delivery, Endpoint, Error, ErrorKind, Opened, Outgoing, Result, Sent,
-    Verdict, WorkerSpec, planes,
+    ConsumerSpec, Deliveries, Delivery, Endpoint, Error, ErrorKind, FrameId, Opened, Outgoing,
+    Result, Sent, Verdict, WorkerSpec, planes,
 };
 
 /// An agent's own mailbox.
@@ -92,6 +92,12 @@ impl Mailbox {
 }
 
 impl Mail {
+    /// The id of its frame, which tells whether it was here before.
+    #[must_use]
+    pub fn id(&self) -> &FrameId {
+        &self.delivery.frame.id
+    }
+
     /// Which delivery this is, the first being 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {

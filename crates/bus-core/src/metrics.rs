@@ -13,7 +13,7 @@ use bus_subjects::{ConsumerName, StreamName};
 
 use self::{histogram::Histogram, outcomes::Outcomes, queues::Queues};
 pub use self::{
-    histogram::LatencySummary,
+    histogram::{LatencySpread, LatencySummary},
     outcomes::{OutcomeCounts, TaskOutcome},
     queues::QueueReport,
 };
@@ -31,6 +31,7 @@ pub struct BusMetrics {
     bytes_published: AtomicU64,
     bytes_received: AtomicU64,
     dead_letter_count: AtomicU64,
+    dead_letter_failed_count: AtomicU64,
     active_queue_lag: AtomicU64,
     publish: Histogram,
     append: Histogram,
@@ -53,6 +54,8 @@ pub struct MetricsSnapshot {
     pub bytes_received: u64,
     /// Tasks given up: their dead letter is stored and they are removed, each counted once.
     pub dead_letter_count: u64,
+    /// How often a dead letter could not be stored: the task is kept and comes again.
+    pub dead_letter_failed_count: u64,
     /// Tasks waiting or under a lease when the lag was last read.
     pub active_queue_lag: u64,
 }
@@ -122,6 +125,11 @@ impl BusMetrics {
         self.dead_letter_count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts one dead letter that could not be stored.
+    pub fn letter_failed(&self) {
+        self.dead_letter_failed_count.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Notes how many tasks wait or are under a lease.
     pub fn lag(&self, tasks: u64) {
         self.active_queue_lag.store(tasks, Ordering::Relaxed);
@@ -134,6 +142,17 @@ impl BusMetrics {
             Step::Append => self.append.record(time),
             Step::Claim => self.claim.record(time),
             Step::Settle => self.settle.record(time),
+        }
+    }
+
+    /// How long `step` took so far, between fixed bounds.
+    #[must_use]
+    pub fn spread(&self, step: Step) -> LatencySpread {
+        match step {
+            Step::Publish => self.publish.spread(),
+            Step::Append => self.append.spread(),
+            Step::Claim => self.claim.spread(),
+            Step::Settle => self.settle.spread(),
         }
     }
 
@@ -167,6 +186,7 @@ impl BusMetrics {
             bytes_published: read(&self.bytes_published),
             bytes_received: read(&self.bytes_received),
             dead_letter_count: read(&self.dead_letter_count),
+            dead_letter_failed_count: read(&self.dead_letter_failed_count),
             active_queue_lag: read(&self.active_queue_lag),
         }
     }

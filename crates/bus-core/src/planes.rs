@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU64, time::Duration};
 
-use bus_subjects::{Filter, StreamName, WorkspaceId};
+use bus_subjects::{Address, AddressKind, Filter, StreamName, WorkspaceId};
 
 use crate::{Result, Retention, StreamSpec};
 
@@ -36,6 +36,30 @@ pub fn workspace_streams(workspace: &WorkspaceId) -> Result<Vec<StreamSpec>> {
     Ok(streams)
 }
 
+/// The stream that keeps what the agents of `workspace` send to a hub that may be away, ready to be
+/// declared at an engine that has one.
+///
+/// # Errors
+/// As [`workspace_streams`].
+pub fn outbox(workspace: &WorkspaceId) -> Result<StreamSpec> {
+    let records = AddressKind::Outbox.filter(Some(workspace));
+    Ok(StreamSpec::new(outbox_stream(workspace)?, vec![records], Retention::WorkQueue))
+}
+
+/// The stream that keeps what was recorded of the live events of `workspace`, ready to be declared:
+/// at most 65,536 batches, which stay until their recorder removes them.
+///
+/// # Errors
+/// As [`workspace_streams`].
+pub fn recordings(workspace: &WorkspaceId) -> Result<StreamSpec> {
+    const BATCHES_MAX: NonZeroU64 = NonZeroU64::new(65_536).unwrap();
+    let recorded = Address::filter_recordings(workspace).to_vec();
+    let mut spec = StreamSpec::new(recordings_stream(workspace)?, recorded, Retention::Kept);
+    spec.messages_max = BATCHES_MAX;
+    spec.messages_per_subject_max = BATCHES_MAX;
+    Ok(spec)
+}
+
 /// The subjects of which the newest frame is what matters: a subscriber with
 /// [`Overflow::Latest`](crate::Overflow::Latest) gets it right away, although it was published
 /// before (S0.37).
@@ -64,6 +88,22 @@ pub fn work_stream(workspace: &WorkspaceId) -> Result<StreamName> {
 /// As [`workspace_streams`].
 pub fn inbox_stream(workspace: &WorkspaceId) -> Result<StreamName> {
     Ok(StreamName::parse(&format!("VAK_INBOX_{workspace}"))?)
+}
+
+/// The name of the stream that keeps the outboxes of `workspace`.
+///
+/// # Errors
+/// As [`workspace_streams`].
+pub fn outbox_stream(workspace: &WorkspaceId) -> Result<StreamName> {
+    Ok(StreamName::parse(&format!("VAK_OUTBOX_{workspace}"))?)
+}
+
+/// The name of the stream that keeps the recordings of `workspace`.
+///
+/// # Errors
+/// As [`workspace_streams`].
+pub fn recordings_stream(workspace: &WorkspaceId) -> Result<StreamName> {
+    Ok(StreamName::parse(&format!("VAK_REC_{workspace}"))?)
 }
 
 /// The stream that keeps receipts.

@@ -117,7 +117,7 @@ pub(crate) fn put_back_delay(tries: u32, random: u64) -> Duration {
     jittered(delay, random)
 }
 
-fn jittered(delay: Duration, random: u64) -> Duration {
+pub(crate) fn jittered(delay: Duration, random: u64) -> Duration {
     // 900 to 1,100 thousandths.
     let thousandths = u32::try_from(900 + random % 201).unwrap_or(1000);
     delay.saturating_mul(thousandths) / 1000

@@ -43,8 +43,22 @@ pub struct TaskResult {
     pub receipt: Option<Seq>,
     /// SHA-256 of what the command wrote to standard error, which is not kept.
     pub stderr_hash: EventHash,
-    /// What it wrote to standard output.
+    /// What it wrote to standard output: all of it, or its beginning and its end.
     pub output: ResultOutput,
+    /// What stands between beginning and end and is not kept; none when the output is whole.
+    pub left_out: Option<LeftOut>,
+}
+
+/// A part of an output that was too long to be kept whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOut {
+    /// How many bytes of the kept output stand before it.
+    pub at: u64,
+    /// How many bytes it has; never 0.
+    pub bytes: u64,
+    /// SHA-256 of all that the command wrote to standard output, what is left out included. The
+    /// receipt vouches for it, but nobody can compute it from what is kept.
+    pub stdout_hash: EventHash,
 }
 
 /// Where the output of a task is.

@@ -45,6 +45,9 @@ pub enum SignerError {
     /// No admitted certificate names the signing key.
     #[error("no certificate of this workspace names the signing key")]
     UnknownSigner,
+    /// Whether a certificate names the signing key could not be looked up now.
+    #[error("the certificate of the signing key could not be looked up")]
+    NotLookedUp,
     /// The account revoked the signing key. What it signed before counts no more either: only the
     /// key's holder says when that was.
     #[error("the signing key is revoked")]
@@ -81,11 +84,12 @@ impl Roster {
     /// other.
     ///
     /// It is asked while a message is checked, for each message of a signer it does not find: let
-    /// it answer quickly.
+    /// it answer quickly. What it cannot look up it says, so that nobody is taken for unknown who
+    /// is not.
     #[must_use]
-    pub fn finding(
+    pub fn finding<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         mut self,
-        find: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        find: impl Fn(&str) -> Result<Option<String>, E> + Send + Sync + 'static,
     ) -> Self {
         self.finder = Finder::new(find);
         self
@@ -151,6 +155,20 @@ impl Roster {
         self.member(signer).map(|member| Arc::clone(&member.certificate))
     }
 
+    /// The certificate of the public key `signer`, given as nkey text, also when it has to be found
+    /// first; none when the key was revoked.
+    #[must_use]
+    pub fn find(&self, signer: &str) -> Option<Arc<Certificate>> {
+        self.look_up(signer).ok().map(|member| Arc::clone(&member.certificate))
+    }
+
+    /// The public keys that were revoked, as nkey texts, in no order.
+    #[must_use]
+    pub fn all_revoked(&self) -> Vec<String> {
+        let known = self.known.read().unwrap_or_else(|poison| poison.into_inner());
+        known.revoked.keys().cloned().collect()
+    }
+
     /// Checks that `envelope` is signed by the agent it names and that this agent may publish to
     /// its subject.
     ///
@@ -180,13 +198,7 @@ impl Roster {
         may: impl FnOnce(&AclPolicy) -> bool,
     ) -> Result<Arc<Certificate>, SignerError> {
         let signature = envelope.signature.as_ref().ok_or(SignerError::Unsigned)?;
-        let member = match self.standing(&signature.signer) {
-            Err(SignerError::UnknownSigner) => {
-                self.look_for(&signature.signer);
-                self.standing(&signature.signer)?
-            }
-            known => known?,
-        };
+        let member = self.look_up(&signature.signer)?;
         let certificate = &member.certificate;
         if certificate.workspace != envelope.lineage.workspace {
             return Err(SignerError::WrongWorkspace);
@@ -219,13 +231,29 @@ impl Roster {
         known.members.get(signer).cloned()
     }
 
+    /// The member whose word counts, also when it has to be found first.
+    fn look_up(&self, signer: &str) -> Result<Arc<Member>, SignerError> {
+        match self.standing(signer) {
+            Err(SignerError::UnknownSigner) => {
+                self.look_for(signer)?;
+                self.standing(signer)
+            }
+            known => known,
+        }
+    }
+
     /// Admits a signer that is not known, if it can be found.
-    fn look_for(&self, signer: &str) {
-        if let Some(token) = self.finder.find(signer)
+    fn look_for(&self, signer: &str) -> Result<(), SignerError> {
+        let found = self.finder.find(signer).map_err(|error| {
+            tracing::warn!(signer, %error, "a certificate could not be looked up");
+            SignerError::NotLookedUp
+        })?;
+        if let Some(token) = found
             && let Err(error) = self.admit(&token)
         {
             tracing::warn!(signer, %error, "a certificate that was found is not taken");
         }
+        Ok(())
     }
 
     /// The member whose word counts.

@@ -148,6 +148,11 @@ impl SegmentRun {
         Some(self.segment.at(at))
     }
 
+    /// The frames that are left, none of them taken by this.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &Frame> {
+        (self.next..self.end).map(|at| self.segment.at(at))
+    }
+
     #[inline]
     fn step(&mut self) -> Option<usize> {
         let at = self.next;

@@ -1,5 +1,6 @@
 //! One worker of a queue: claims tasks while it has room and sees each to its end.
 
+mod alert;
 mod attempt;
 mod company;
 mod lease;

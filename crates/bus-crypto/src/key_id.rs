@@ -24,10 +24,25 @@ impl KeyId {
     /// # Errors
     /// [`CryptoError::BadKeyId`] unless there are exactly three good parts.
     pub fn parse(text: &str) -> Result<Self, CryptoError> {
+        let [workspace, name, _] = Self::split(text)?;
+        Ok(Self {
+            text: text.into(),
+            workspace_end: workspace.len(),
+            name_end: workspace.len() + 1 + name.len(),
+        })
+    }
+
+    /// The parts of a key id where they lie: workspace, name of the secret, process life.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn split(text: &str) -> Result<[&str; 3], CryptoError> {
         let mut parts = text.split('.');
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(workspace), Some(name), Some(incarnation), None) => {
-                Self::new(workspace, name, incarnation)
+                let parts = [workspace, name, incarnation];
+                parts.into_iter().try_for_each(check_part)?;
+                Ok(parts)
             }
             _ => Err(CryptoError::BadKeyId),
         }

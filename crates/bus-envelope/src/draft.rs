@@ -140,7 +140,7 @@ impl Draft {
     pub fn stamp(self, stamp: Stamp) -> Result<MessageEnvelope, EnvelopeError> {
         let envelope = MessageEnvelope {
             id: self.id.unwrap_or(stamp.id),
-            source: format!("vak://{}/{}", stamp.workspace, stamp.agent),
+            source: ["vak://", stamp.workspace.as_str(), "/", stamp.agent.as_str()].concat(),
             event_type: self.event_type,
             time: stamp.time,
             content_type: self.content_type,

@@ -1,8 +1,9 @@
 //! Headers of a frame: checked names and values in the order they were added.
 //!
-//! All text stands in one buffer, so that a frame's headers cost two allocations, not two each.
+//! All text stands in one buffer, so that a frame's headers cost two allocations, not two each, and
+//! constant ones none.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// An ordered list of header names and values.
 ///
@@ -10,8 +11,8 @@ use std::fmt;
 /// LF or NUL and at most 8,192 bytes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
-    text: String,
-    entries: Vec<Entry>,
+    text: Cow<'static, str>,
+    entries: Cow<'static, [Entry]>,
 }
 
 /// Why a header was refused; nothing was added.
@@ -52,13 +53,22 @@ impl Headers {
     /// No headers.
     #[must_use]
     pub const fn new() -> Self {
-        Self { text: String::new(), entries: Vec::new() }
+        Self { text: Cow::Borrowed(""), entries: Cow::Borrowed(&[]) }
     }
 
     /// No headers yet, with room for `entries` of them and `bytes` of text.
     #[must_use]
     pub fn with_capacity(entries: usize, bytes: usize) -> Self {
-        Self { text: String::with_capacity(bytes), entries: Vec::with_capacity(entries) }
+        Self {
+            text: Cow::Owned(String::with_capacity(bytes)),
+            entries: Cow::Owned(Vec::with_capacity(entries)),
+        }
+    }
+
+    /// Constant headers, whose clones cost nothing: the names and values of `entries` stand in
+    /// `text` one after the other, and keep the rules.
+    pub(crate) const fn constant(text: &'static str, entries: &'static [Entry]) -> Self {
+        Self { text: Cow::Borrowed(text), entries: Cow::Borrowed(entries) }
     }
 
     /// Adds a header; names may repeat.
@@ -81,9 +91,11 @@ impl Headers {
         if let Some(at) = value.bytes().position(|c| matches!(c, b'\r' | b'\n' | 0)) {
             return Err(HeaderError::Value { name: name.to_owned(), at });
         }
-        self.text.push_str(name);
-        self.text.push_str(value);
-        self.entries.push(Entry { name_bytes: name.len(), value_bytes: value.len() });
+        let text = self.text.to_mut();
+        text.push_str(name);
+        text.push_str(value);
+        let entry = Entry { name_bytes: name.len(), value_bytes: value.len() };
+        self.entries.to_mut().push(entry);
         Ok(())
     }
 
@@ -95,10 +107,11 @@ impl Headers {
         if name_bytes > Self::NAME_BYTES_MAX || value.len() > Self::VALUE_BYTES_MAX {
             return false;
         }
-        for text in [prefix, name, value] {
-            self.text.push_str(text);
+        let text = self.text.to_mut();
+        for part in [prefix, name, value] {
+            text.push_str(part);
         }
-        self.entries.push(Entry { name_bytes, value_bytes: value.len() });
+        self.entries.to_mut().push(Entry { name_bytes, value_bytes: value.len() });
         true
     }
 
@@ -115,7 +128,7 @@ impl Headers {
 
     /// All names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        let mut rest = self.text.as_str();
+        let mut rest = &*self.text;
         self.entries.iter().filter_map(move |entry| {
             let (name, tail) = rest.split_at_checked(entry.name_bytes)?;
             let (value, tail) = tail.split_at_checked(entry.value_bytes)?;
@@ -151,9 +164,16 @@ impl fmt::Debug for Headers {
 
 /// Where one header ends; it begins where the one before it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
+pub(crate) struct Entry {
     name_bytes: usize,
     value_bytes: usize,
+}
+
+impl Entry {
+    /// An entry of so many bytes.
+    pub(crate) const fn new(name_bytes: usize, value_bytes: usize) -> Self {
+        Self { name_bytes, value_bytes }
+    }
 }
 
 fn is_name(name: &str) -> bool {

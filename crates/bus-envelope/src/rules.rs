@@ -83,11 +83,18 @@ pub(crate) fn visible(
 /// A URI-reference of visible ASCII.
 pub(crate) fn source(text: &str) -> Result<(), EnvelopeError> {
     visible("source", text, SOURCE_BYTES_MAX)?;
-    if is_uri_reference(text) {
+    if is_own_source(text) || is_uri_reference(text) {
         Ok(())
     } else {
         Err(EnvelopeError::field("source", "expected a URI or a relative reference"))
     }
+}
+
+/// Whether `text` is written as our own sources are, which are URIs: seen at one look.
+fn is_own_source(text: &str) -> bool {
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() | matches!(c, b'_' | b'~' | b'-' | b'/');
+    let rest = text.strip_prefix("vak://");
+    rest.is_some_and(|rest| rest.bytes().fold(true, |all, c| all & is_plain(c)))
 }
 
 /// A media type with optional parameters.
@@ -227,4 +234,19 @@ fn after_parameter_value(value: &str) -> Option<&str> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_source_as_ours_are_written_is_a_uri_reference(rest in "[A-Za-z0-9_~/.:@%-]{0,20}") {
+            let text = format!("vak://{rest}");
+            prop_assert!(!is_own_source(&text) || is_uri_reference(&text));
+        }
+    }
 }

@@ -14,7 +14,7 @@ use bus_subjects::{AgentId, SessionId, WorkspaceId};
 
 use crate::{
     Checkpoint, CheckpointError, JsonlError, JsonlWriter, certificate,
-    log::{CERTIFICATES, Log, NAMES, Place, checkpoint_file, entries_file},
+    log::{CERTIFICATES, Log, NAMES, NAMES_OF_RECORDS, Place, checkpoint_file, entries_file},
 };
 
 /// Writes the evidence of one session into a directory of its own.
@@ -111,19 +111,37 @@ impl BundleWriter {
         workspace: &WorkspaceId,
         session: &SessionId,
     ) -> Result<Self, BundleError> {
+        Self::with(dir, Place { workspace: workspace.clone(), session: session.clone() }, &NAMES)
+    }
+
+    /// As [`create`](Self::create), for a session whose tasks are not kept any more: the bundle has
+    /// no log of tasks, and its verdict says so.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn records(
+        dir: &Path,
+        workspace: &WorkspaceId,
+        session: &SessionId,
+    ) -> Result<Self, BundleError> {
+        let place = Place { workspace: workspace.clone(), session: session.clone() };
+        Self::with(dir, place, &NAMES_OF_RECORDS)
+    }
+
+    fn with(dir: &Path, place: Place, names: &[&'static str]) -> Result<Self, BundleError> {
         fs::create_dir_all(dir).map_err(failed("creation", dir))?;
         if dir.read_dir().map_err(failed("reading", dir))?.next().is_some() {
             return Err(BundleError::NotEmpty { dir: dir.to_owned() });
         }
         let mut logs = BTreeMap::new();
-        for name in NAMES {
+        for name in names {
             let file = JsonlWriter::create_new(&dir.join(entries_file(name)))
                 .map_err(|source| BundleError::Log { log: name, source })?;
-            logs.insert(name, LogWriter { file, tree: MerkleTree::new() });
+            logs.insert(*name, LogWriter { file, tree: MerkleTree::new() });
         }
         Ok(Self {
             dir: dir.to_owned(),
-            place: Place { workspace: workspace.clone(), session: session.clone() },
+            place,
             logs,
             tokens: HashSet::new(),
             certificates: Vec::new(),
@@ -136,9 +154,13 @@ impl BundleWriter {
     /// Signatures and chains are not checked here: the bundle shows what is there.
     ///
     /// # Errors
-    /// [`BundleError::Misplaced`] when it is of another session or belongs into another log, and
-    /// [`BundleError::Log`] when it cannot be written.
+    /// [`BundleError::Misplaced`] when it is of another session, belongs into another log, or is a
+    /// task for a bundle without tasks, and [`BundleError::Log`] when it cannot be written.
     pub fn append(&mut self, log: Log, envelope: &MessageEnvelope) -> Result<(), BundleError> {
+        if !self.logs.contains_key(log.name()) {
+            let reason = "the bundle has no such log".to_owned();
+            return Err(BundleError::Misplaced { log, reason });
+        }
         if let Some(reason) = log.misplaced(&self.place, envelope) {
             return Err(BundleError::Misplaced { log, reason });
         }

@@ -7,6 +7,8 @@ use bus_crypto::{PublicKey, SigningKey};
 use data_encoding::BASE64;
 use sha2::{Digest, Sha256};
 
+use crate::base64;
+
 /// The signed head of a log: its origin, the number of its entries and their RFC 6962 root.
 ///
 /// # Examples
@@ -117,9 +119,7 @@ impl Checkpoint {
         let (origin, size, root, blank) = (line()?, line()?, line()?, line()?);
         check_origin(origin)?;
         let size = parse_size(size)?;
-        let root = BASE64
-            .decode(root.as_bytes())
-            .ok()
+        let root = base64::decode(root)
             .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok())
             .ok_or(CheckpointError::Form("the third line is not the base64 of a root hash"))?;
         if !blank.is_empty() {
@@ -224,9 +224,8 @@ impl NoteSignature {
             .split_once(' ')
             .ok_or(CheckpointError::Form("a signature line lacks its signature"))?;
         check_name(name)?;
-        let blob = BASE64
-            .decode(blob.as_bytes())
-            .map_err(|_| CheckpointError::Form("a signature is not canonical base64"))?;
+        let blob = base64::decode(blob)
+            .ok_or(CheckpointError::Form("a signature is not canonical base64"))?;
         match blob.split_first_chunk::<4>() {
             Some((key_id, bytes)) if !bytes.is_empty() => {
                 Ok(Self { name: name.to_owned(), key_id: *key_id, bytes: bytes.to_vec() })

@@ -1,23 +1,28 @@
 #![doc = include_str!("../README.md")]
 
+mod audit;
+mod base64;
 mod bundle;
 mod certificate;
 mod checkpoint;
 mod jsonl;
 mod lines;
 mod log;
+mod proof;
 mod receipt;
 #[cfg(test)]
 mod tests;
 mod verify;
 
+pub use audit::{AuditError, AuditLog, AuditMark, AuditRecord, AuditStream};
 pub use bundle::{BundleError, BundleSummary, BundleWriter};
 pub use checkpoint::{Checkpoint, CheckpointError, NoteSignature};
 pub use jsonl::{JsonlError, JsonlItem, JsonlReader, JsonlWriter, TailReport, Torn};
 pub use lines::LINE_BYTES_MAX;
 pub use log::Log;
+pub use proof::{ConsistencyProof, InclusionProof, Proof, ProofError, SessionLog};
 pub use receipt::{RECEIPT_COMPLETED, RECEIPT_CONTENT_TYPE, ReceiptError, WorkReceipt};
 pub use verify::{
-    Completeness, Counts, Finding, FindingKind, KeptMatch, LogCompleteness, Options, Report,
-    Signer, Trust, verify, verify_files,
+    Completeness, Counts, Finding, FindingKind, KeptMatch, LogCompleteness, Options, ProofReport,
+    ProofShown, Report, Signer, Trust, verify, verify_files, verify_proof,
 };

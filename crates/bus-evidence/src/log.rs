@@ -91,6 +91,10 @@ pub(crate) const CERTIFICATES: &str = "certificates";
 pub(crate) const NAMES: [&str; 4] =
     [CERTIFICATES, Log::Tasks.name(), Log::Receipts.name(), Log::DeadLetters.name()];
 
+/// The names of the logs of a bundle without tasks, in the same order.
+pub(crate) const NAMES_OF_RECORDS: [&str; 3] =
+    [CERTIFICATES, Log::Receipts.name(), Log::DeadLetters.name()];
+
 /// The file of a log.
 pub(crate) fn entries_file(name: &str) -> String {
     format!("{name}.jsonl")

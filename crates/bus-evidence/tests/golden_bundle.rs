@@ -49,7 +49,7 @@ fn the_sample_bundle_is_written_byte_for_byte() {
 #[test]
 fn bundles_are_judged_as_the_specification_says() {
     let bundle = read(&golden::vectors().join("bundle"));
-    golden::check("bundles.json", 64, |case| {
+    golden::check("bundles.json", 69, |case| {
         let mut files = bundle.clone();
         for step in case["edits"].as_array().unwrap() {
             edit(&mut files, step);

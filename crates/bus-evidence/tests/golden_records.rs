@@ -13,7 +13,7 @@ use bus_envelope::{
     wire,
 };
 use bus_evidence::{Checkpoint, CheckpointError, WorkReceipt};
-use bus_subjects::Subject;
+use bus_subjects::{RoleName, SessionId, Subject};
 use data_encoding::{BASE64, HEXLOWER};
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn dead_letters_are_as_the_specification_says() {
 
 #[test]
 fn certificates_are_as_the_specification_says() {
-    golden::check("certificates.json", 31, |case| match case["do"].as_str() {
+    golden::check("certificates.json", 42, |case| match case["do"].as_str() {
         Some("issue") => issue(case).into(),
         _ => Certificate::parse(text(case, "token")).map_or_else(
             |_| json!({ "refused": "certificate" }),
@@ -67,6 +67,9 @@ fn certificates_are_as_the_specification_says() {
                     "workspace": read.workspace.as_str(),
                     "agent": read.agent.as_str(),
                     "roles": read.roles.iter().map(|role| role.as_str()).collect::<Vec<_>>(),
+                    "session": read.session.as_ref().map(SessionId::as_str),
+                    "queue": read.queue.as_ref().map(RoleName::as_str),
+                    "may": may(&read, case),
                     "nkey": read.nkey.text(),
                     "issuer": read.issuer.text(),
                     "issued": seconds(read.issued),
@@ -80,7 +83,7 @@ fn certificates_are_as_the_specification_says() {
 
 #[test]
 fn checkpoints_are_as_the_specification_says() {
-    golden::check("checkpoints.json", 20, |case| {
+    golden::check("checkpoints.json", 21, |case| {
         if case["do"] == "sign" {
             let key = key(NkeyKind::User, text(case, "seed"));
             let (size, root) = (case["size"].as_u64().unwrap(), array(text(case, "root")));
@@ -129,6 +132,17 @@ fn whole_messages_are_as_the_specification_says() {
         out["json"] = String::from_utf8(wire::json::encode(&envelope)).unwrap().into();
         out
     });
+}
+
+/// Whether the owner of a certificate may do what a case asks about.
+fn may(read: &Certificate, case: &Value) -> Vec<bool> {
+    let policy = read.policy();
+    let asked = case["ask"].as_array().into_iter().flatten();
+    let judge = |ask: &Value| match ask[0].as_str() {
+        Some("publish") => policy.can_publish(&ask[1].as_str().unwrap().parse().unwrap()),
+        _ => policy.can_subscribe(&ask[1].as_str().unwrap().parse().unwrap()),
+    };
+    asked.map(judge).collect()
 }
 
 fn issue(case: &Value) -> String {

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod admission;
 mod client;
 mod control;
 mod limits;
@@ -12,7 +11,7 @@ pub mod strangers;
 mod task;
 mod wire;
 
-pub use admission::Admission;
+pub use bus_core::Admission;
 pub use client::{Dial, LinkBus, LinkState, LinkStates, LinkStream};
 pub use control::{BACKUP, Control, control_subject};
 pub use limits::LinkLimits;

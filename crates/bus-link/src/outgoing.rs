@@ -9,7 +9,7 @@ use std::{
 use bus_core::{Error, ErrorKind, Result};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt as _},
-    sync::Notify,
+    sync::{Notify, oneshot},
     time::timeout,
 };
 
@@ -32,6 +32,10 @@ pub(crate) struct Outgoing {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Entry>,
+    /// What waits for room to wait in, in order: it moves up by itself, whether or not the
+    /// future that put it here is polled, so that nobody stands still behind one that is not.
+    held: VecDeque<Held>,
+    last_turn: u64,
     /// Bytes of those that wait and of those that are being written.
     bytes: usize,
     stage: Stage,
@@ -42,6 +46,21 @@ struct State {
 struct Entry {
     packet: Packet,
     deliveries: Vec<u64>,
+}
+
+/// A packet that has no room yet, and who is told when it has.
+#[derive(Debug)]
+struct Held {
+    turn: u64,
+    packet: Packet,
+    moved_up: oneshot::Sender<()>,
+}
+
+/// The place of a packet among those that wait for room; dropping it gives it up.
+#[derive(Debug)]
+struct Turn<'a> {
+    out: &'a Outgoing,
+    turn: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,9 +111,8 @@ impl Outgoing {
             return Err((ended(), entry.deliveries));
         }
         if state.bytes > 0 && state.bytes + entry.packet.len() > self.bytes_hard {
-            state.stage = Stage::Broken;
             drop(state);
-            self.wake_all();
+            self.abort();
             return Err((ended(), entry.deliveries));
         }
         state.bytes += entry.packet.len();
@@ -102,6 +120,35 @@ impl Outgoing {
         drop(state);
         self.filled.notify_one();
         Ok(())
+    }
+
+    /// Adds a packet when less than the soft bound waits and it is its turn: what came first goes
+    /// first. The place is taken at the first poll; a call that is dropped before its packet got
+    /// room has sent nothing.
+    ///
+    /// # Errors
+    /// `Unavailable`, not done: the connection has ended.
+    pub(crate) async fn push_in_turn(&self, packet: Packet) -> Result<()> {
+        let (moved_up, has_moved) = oneshot::channel();
+        let turn = {
+            let mut state = self.lock();
+            if state.stage != Stage::Open {
+                return Err(ended());
+            }
+            if state.held.is_empty() && state.bytes < self.bytes_soft {
+                state.add(packet);
+                drop(state);
+                self.filled.notify_one();
+                return Ok(());
+            }
+            state.last_turn += 1;
+            let turn = state.last_turn;
+            state.held.push_back(Held { turn, packet, moved_up });
+            Turn { out: self, turn }
+        };
+        let moved = has_moved.await;
+        drop(turn);
+        moved.map_err(|_| ended())
     }
 
     /// Waits until less than the soft bound waits. Cancel safe.
@@ -130,13 +177,20 @@ impl Outgoing {
         if state.stage == Stage::Open {
             state.stage = Stage::Closing;
         }
+        let held = std::mem::take(&mut state.held);
         drop(state);
+        drop(held);
         self.wake_all();
     }
 
     /// Ends it at once.
     pub(crate) fn abort(&self) {
-        self.lock().stage = Stage::Broken;
+        let held = {
+            let mut state = self.lock();
+            state.stage = Stage::Broken;
+            std::mem::take(&mut state.held)
+        };
+        drop(held);
         self.wake_all();
     }
 
@@ -186,7 +240,11 @@ impl Outgoing {
             if !matches!(outcome, Ok(Ok(()))) {
                 break;
             }
-            self.lock().bytes -= buffer.len();
+            {
+                let mut state = self.lock();
+                state.bytes -= buffer.len();
+                state.move_up(self.bytes_soft);
+            }
             buffer.clear();
             self.drained.notify_waiters();
         }
@@ -212,6 +270,36 @@ impl Outgoing {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, packet: Packet) {
+        self.bytes += packet.len();
+        self.waiting.push_back(Entry { packet, deliveries: Vec::new() });
+    }
+
+    /// Gives room to those that wait for it, in order.
+    fn move_up(&mut self, bytes_soft: usize) {
+        while self.bytes < bytes_soft
+            && let Some(held) = self.held.pop_front()
+        {
+            self.add(held.packet);
+            // Whoever waited may have gone just now: then it is sent all the same.
+            let _gone = held.moved_up.send(());
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.out.lock();
+        // They stand in the order of their turns.
+        if let Ok(place) = state.held.binary_search_by_key(&self.turn, |held| held.turn) {
+            let given_up = state.held.remove(place);
+            drop(state);
+            drop(given_up);
+        }
     }
 }
 

@@ -1,16 +1,24 @@
 //! Calls of the JetStream API as JSON, publishes that are acknowledged, and direct gets.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use async_nats::{HeaderMap, Message, StatusCode, Subject};
+use async_nats::{HeaderMap, Message, StatusCode};
 use bus_core::{Error, ErrorKind, Result};
 use bus_envelope::Timestamp;
 use bytes::Bytes;
-use futures_util::StreamExt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
 use crate::{codec::get, connection::Connection};
+
+mod again;
+mod copies;
+mod made;
+mod part;
+mod refusal;
+
+pub(crate) use again::new_stream_pauses;
+pub(crate) use part::{Part, Position, reader_name};
 
 /// The JetStream API of one connection; a clone is cheap.
 #[derive(Clone)]
@@ -60,15 +68,12 @@ pub(crate) struct GetRequest {
     /// At this position, or from it on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seq: Option<u64>,
-    /// The last one of a subject.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The last one of a subject, or of all that a filter matches; then nothing else counts.
+    #[serde(skip)]
     pub(crate) last_by_subj: Option<String>,
     /// The next one that matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_by_subj: Option<String>,
-    /// The last ones of every subject that matches.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) multi_last: Vec<String>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) batch: Option<usize>,
@@ -100,7 +105,24 @@ impl Api {
         &self.connection
     }
 
-    /// Calls `$JS.API.<verb>` with `body` as JSON.
+    /// Whether what is kept is kept in this connection's own account, so that it may make it.
+    pub(crate) fn keeps_itself(&self) -> bool {
+        self.connection.keeps_itself()
+    }
+
+    /// Refuses what only who sets the place up may do.
+    ///
+    /// # Errors
+    /// `Denied`.
+    pub(crate) fn check_keeps_itself(&self, op: &'static str) -> Result<()> {
+        if self.keeps_itself() {
+            return Ok(());
+        }
+        let why = "another account keeps it: only who sets up the workspace does that";
+        Err(Error::new(ErrorKind::Denied, op, why))
+    }
+
+    /// Calls `<verb>` of the API with `body` as JSON.
     pub(crate) async fn call<A: DeserializeOwned>(
         &self,
         op: &'static str,
@@ -113,7 +135,7 @@ impl Api {
         self.call_raw(op, verb, body.into()).await
     }
 
-    /// Calls `$JS.API.<verb>` without a body.
+    /// Calls `<verb>` of the API without a body.
     pub(crate) async fn ask<A: DeserializeOwned>(
         &self,
         op: &'static str,
@@ -128,9 +150,13 @@ impl Api {
         verb: &str,
         body: Bytes,
     ) -> Result<A, ApiFailure> {
-        let subject = Subject::from(format!("$JS.API.{verb}"));
+        let subject = self.connection.api_subject(verb);
         let (asked_at, is_bare) = (Instant::now(), body.is_empty());
-        let asked = self.connection.request(op, subject.clone(), None, body).await;
+        let asked = if again::is_question(verb) {
+            self.inquire(op, &subject, body).await
+        } else {
+            self.connection.request(op, &subject, None, body).await
+        };
         let answer = asked.map_err(|error| no_jetstream(error, op))?;
         let head: Head = read(op, &answer.payload)?;
         if let Some(time) = head.ts.and_then(|ts| Timestamp::parse_rfc3339(&ts).ok()) {
@@ -148,18 +174,17 @@ impl Api {
     pub(crate) async fn publish(
         &self,
         op: &'static str,
-        subject: String,
+        subject: impl AsRef<str>,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<PubAck, ApiFailure> {
-        let at = Subject::from(subject);
-        let subject = at.clone();
+        let subject = subject.as_ref();
         let asked = self.connection.request(op, subject, Some(headers), body).await;
         let answer = asked.map_err(|error| match error.kind() {
             ErrorKind::NoRecipient => {
-                Error::new(ErrorKind::NotFound, op, "no stream keeps the subject").at(&at)
+                Error::new(ErrorKind::NotFound, op, "no stream keeps the subject").at(subject)
             }
-            _ => error.at(&at),
+            _ => error.at(subject),
         })?;
         Self::read_ack(op, &answer)
     }
@@ -186,18 +211,40 @@ impl Api {
         stream: &str,
         wanted: &GetRequest,
     ) -> Result<Vec<RawStored>, ApiFailure> {
-        let subject = format!("$JS.API.DIRECT.GET.{stream}");
+        if let Some(last) = &wanted.last_by_subj {
+            // The subject stands in the call's own, so that a right to it can be given alone.
+            let subject = self.connection.api_subject(&format!("DIRECT.GET.{stream}.{last}"));
+            let asked = self.inquire(op, &subject, Bytes::new()).await;
+            let answer = asked.map_err(|error| no_stream(error, op, stream))?;
+            return Ok(read_stored(op, answer)?.into_iter().collect());
+        }
+        let subject = self.connection.api_subject(&format!("DIRECT.GET.{stream}"));
         let body: Bytes = serde_json::to_vec(wanted)
             .map_err(|error| {
                 Error::new(ErrorKind::Invalid, op, "cannot be written as JSON").because(error)
             })?
             .into();
-        if wanted.batch.is_none() && wanted.multi_last.is_empty() {
-            let asked = self.connection.request(op, subject, None, body).await;
+        if wanted.batch.is_none() {
+            let asked = self.inquire(op, &subject, body).await;
             let answer = asked.map_err(|error| no_stream(error, op, stream))?;
             return Ok(read_stored(op, answer)?.into_iter().collect());
         }
         self.get_many(op, stream, (subject, body)).await
+    }
+
+    /// How many messages of `stream` there are under `subject` from the position `seq` on.
+    pub(crate) async fn count_from(
+        &self,
+        op: &'static str,
+        stream: &str,
+        (seq, subject): (u64, &str),
+    ) -> Result<u64, ApiFailure> {
+        let (seq, next_by_subj) = (Some(seq), Some(subject.to_owned()));
+        let wanted = GetRequest { seq, next_by_subj, batch: Some(1), ..GetRequest::default() };
+        let first = self.get(op, stream, &wanted).await?.into_iter().next();
+        let behind =
+            first.as_ref().and_then(|it| get(&it.headers, "Nats-Num-Pending")?.parse().ok());
+        Ok(first.map_or(0, |_| 1 + behind.unwrap_or(0)))
     }
 
     async fn get_many(
@@ -206,18 +253,12 @@ impl Api {
         stream: &str,
         (subject, body): (String, Bytes),
     ) -> Result<Vec<RawStored>, ApiFailure> {
-        let connection = &self.connection;
-        let (mark, inbox) = (connection.violation_mark(), connection.new_inbox());
-        let mut answers = connection.subscribe(op, inbox.clone()).await?;
-        connection.publish(op, subject.clone(), Some(inbox.clone()), None, body).await?;
+        let asked = self.inquire_many(op, &subject, &body).await;
+        let asked = asked.map_err(|error| error.at(stream))?;
+        let ended = || Error::new(ErrorKind::Unavailable, op, "the connection ended").at(stream);
+        let (mut answer, mut answers) = asked.ok_or_else(ended)?;
         let mut got = Vec::new();
         loop {
-            let places = (subject.as_str(), inbox.as_str());
-            let waited = connection.answer_on(op, mark, places, answers.next()).await;
-            let Some(answer) = waited.map_err(|error| error.at(stream))? else {
-                let closed = Error::new(ErrorKind::Unavailable, op, "the connection ended");
-                return Err(closed.at(stream).into());
-            };
             if answer.status == Some(StatusCode::NO_RESPONDERS) {
                 let error = Error::new(ErrorKind::NoRecipient, op, "nobody answers");
                 return Err(no_stream(error, op, stream).into());
@@ -226,6 +267,8 @@ impl Api {
                 Some(stored) => got.push(stored),
                 None => return Ok(got),
             }
+            let next = answers.next(self, op).await.map_err(|error| error.at(stream))?;
+            answer = next.ok_or_else(ended)?;
         }
     }
 }
@@ -247,22 +290,10 @@ impl ApiFailure {
 
     /// The error that a caller can act on.
     pub(crate) fn into_error(self, op: &'static str, at: impl std::fmt::Display) -> Error {
-        let refusal = match self {
-            Self::Refused(refusal) => refusal,
-            Self::Bus(error) => return error.at(at),
-        };
-        let Refusal { code, err_code, description } = refusal;
-        let kind = match err_code {
-            WRONG_LAST | WRONG_LAST_OF_COPIES => ErrorKind::Conflict,
-            10_059 | 10_014 | 10_037 => ErrorKind::NotFound,
-            10_065 | 10_058 | 10_148 | 10_100 | 10_099 | 10_070 | 10_201 => ErrorKind::Conflict,
-            10_077 | 10_047 | 10_026 => ErrorKind::Full,
-            10_054 => ErrorKind::TooLarge,
-            10_057 | 10_110 => ErrorKind::Denied,
-            _ if code == 400 => ErrorKind::Invalid,
-            _ => ErrorKind::Unavailable,
-        };
-        Error::new(kind, op, format!("the server refuses: {description} ({err_code})")).at(at)
+        match self {
+            Self::Refused(refusal) => refusal.into_error(op).at(at),
+            Self::Bus(error) => error.at(at),
+        }
     }
 }
 
@@ -338,12 +369,6 @@ fn no_jetstream(error: Error, op: &'static str) -> Error {
     }
 }
 
-/// How long to wait before a stream that was made a moment ago is asked again: the server says
-/// that there is one before all of it listens.
-pub(crate) fn new_stream_pauses() -> impl Iterator<Item = Duration> {
-    [0, 2, 5, 10, 25, 50, 100].into_iter().map(Duration::from_millis)
-}
-
 fn no_stream(error: Error, op: &'static str, stream: &str) -> Error {
     match error.kind() {
         ErrorKind::NoRecipient => {
@@ -357,16 +382,4 @@ const WRONG_LAST: u32 = 10_071;
 const WRONG_LAST_OF_COPIES: u32 = 10_164;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lost_compare_and_set_is_a_conflict_whichever_code_says_so() {
-        for err_code in [10_071, 10_164] {
-            let refusal = Refusal { code: 400, err_code, description: "wrong last".to_owned() };
-            let failure = ApiFailure::Refused(refusal);
-            assert!(failure.is_stale(), "{err_code}");
-            assert_eq!(failure.into_error("append", "s").kind(), ErrorKind::Conflict, "{err_code}");
-        }
-    }
-}
+mod tests;

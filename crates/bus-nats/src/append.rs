@@ -1,16 +1,16 @@
 //! Appends: acknowledged by the stream, recognised when repeated.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use async_nats::HeaderMap;
-use bus_core::{Error, ErrorKind, Expect, Frame, Receipt, Result, Seq};
+use bus_core::{Error, ErrorKind, Expect, Frame, Outcome, Receipt, Result, Seq};
 use bus_subjects::StreamName;
 use bytes::Bytes;
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use self::line::Lines;
 use crate::{
-    api::{Api, ApiFailure, PubAck},
+    api::{Api, ApiFailure, PubAck, new_stream_pauses},
     codec::{MESSAGE_ID, encode_stored, set},
     profile::Profile,
     streams::Streams,
@@ -32,8 +32,8 @@ pub(crate) struct Append {
 }
 
 /// A frame on its way into a stream.
-struct Encoded {
-    subject: String,
+struct Encoded<'a> {
+    subject: Cow<'a, str>,
     headers: HeaderMap,
     body: Bytes,
 }
@@ -69,20 +69,35 @@ impl Append {
     pub(crate) async fn append(self: &Arc<Self>, frame: Frame, expect: Expect) -> Result<Receipt> {
         self.api.connection().check_open(APPEND)?;
         frame.check_size(APPEND)?;
-        let spec = self.streams.of_subject(APPEND, &frame.subject).await?;
+        // What is boxed here is not waited for in most calls, and would make each of them large.
+        let spec = match self.streams.known_for(&frame.subject) {
+            Some(spec) => spec,
+            None => Box::pin(self.streams.of_subject(APPEND, &frame.subject)).await?,
+        };
         match (expect, &self.lines) {
-            (Expect::LastOfSubject(head), _) => self.append_at(&spec.name, &frame, head).await,
             (Expect::Any, None) => self.append_alone(&spec.name, &frame).await,
-            (Expect::Any, Some(lines)) => self.append_in_line(lines.of(&spec), frame).await,
+            (Expect::Any, Some(lines)) => {
+                Box::pin(self.append_in_line(lines.of(&spec), frame)).await
+            }
+            (Expect::LastOfSubject(head), _) => {
+                Box::pin(self.append_at(&spec.name, &frame, head)).await
+            }
         }
     }
 
     /// Stores `frame`, in a round trip.
     async fn append_alone(&self, stream: &StreamName, frame: &Frame) -> Result<Receipt> {
-        let Encoded { subject, headers, body } = Encoded::new(frame)?;
-        match self.api.publish(APPEND, subject, headers, body).await {
-            Ok(ack) => self.receipt(APPEND, &ack),
-            Err(failure) => Err(self.refused(APPEND, stream, failure)),
+        let mut pauses = self.pauses();
+        loop {
+            let Encoded { subject, headers, body } = Encoded::new(frame)?;
+            let failure = match self.api.publish(APPEND, &subject, headers, body).await {
+                Ok(ack) => return self.receipt(APPEND, &ack),
+                Err(failure) => failure,
+            };
+            match pauses.next().filter(|_| is_unheard(&failure)) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(self.refused(APPEND, stream, named(failure, frame))),
+            }
         }
     }
 
@@ -94,10 +109,18 @@ impl Append {
         }
         let Encoded { subject, mut headers, body } = Encoded::new(frame)?;
         set(&mut headers, LAST_OF_SUBJECT, &head.0.to_string())?;
-        // The server takes a number that it cannot count to for no expectation at all.
-        let stored = match i64::try_from(head.0) {
-            Ok(_) => self.api.publish(APPEND, subject.clone(), headers, body).await,
-            Err(_) => Err(no_such_head(frame, head).into()),
+        let mut pauses = self.pauses();
+        let stored = loop {
+            // The server takes a number that it cannot count to for no expectation at all.
+            if i64::try_from(head.0).is_err() {
+                break Err(no_such_head(frame, head).into());
+            }
+            let (headers, body) = (headers.clone(), body.clone());
+            let stored = self.api.publish(APPEND, &subject, headers, body).await;
+            match stored.as_ref().err().filter(|it| is_unheard(it)).and_then(|_| pauses.next()) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => break stored,
+            }
         };
         let failure = match stored {
             Ok(ack) => return self.receipt(APPEND, &ack),
@@ -106,25 +129,33 @@ impl Append {
         let is_stale = failure.is_stale() || i64::try_from(head.0).is_err();
         // The head that a repeat expects is the one before itself: it may be its own first copy
         // that is in the way.
-        if is_stale && let Some(ack) = self.probe(APPEND, subject, frame.id.as_str()).await? {
-            return self.receipt(APPEND, &ack);
+        if is_stale {
+            // A frame with a placement has no head: it is kept under its own subject.
+            let known = self.probe(APPEND, &subject, frame.id.as_str()).await;
+            if let Some(ack) = known.map_err(|error| self.streams.missed(stream, error))? {
+                return self.receipt(APPEND, &ack);
+            }
         }
         Err(self.refused(APPEND, stream, failure))
     }
 
     /// Where the id of a message was stored within the window; stores nothing.
-    async fn probe(&self, op: &'static str, subject: String, id: &str) -> Result<Option<PubAck>> {
+    ///
+    /// The question is a message that the server refuses, known ids before that. It must be refused
+    /// before its copies are told of it: a wrong `Nats-Expected-Last-Msg-Id` ends a stream of
+    /// several copies for good (nats-server 2.15.1), a wrong `Nats-Rollup` does not.
+    async fn probe(&self, op: &'static str, subject: &str, id: &str) -> Result<Option<PubAck>> {
         let mut headers = HeaderMap::new();
         set(&mut headers, MESSAGE_ID, id)?;
-        set(&mut headers, LAST_ID, NO_ID)?;
-        let asked = self.api.publish(op, subject.clone(), headers, Bytes::new()).await;
+        set(&mut headers, ROLLUP, NO_ROLLUP)?;
+        let asked = self.api.publish(op, subject, headers, Bytes::new()).await;
         match asked {
             Ok(ack) if ack.duplicate => Ok(Some(ack)),
             Ok(_) => {
                 let why = "the server stored a question as a message";
                 Err(Error::new(ErrorKind::Corrupt, op, why).at(subject).unknown())
             }
-            Err(failure) if failure.err_code() == Some(WRONG_LAST_ID) => Ok(None),
+            Err(failure) if failure.err_code() == Some(WRONG_ROLLUP) => Ok(None),
             Err(failure) => Err(failure.into_error(op, subject)),
         }
     }
@@ -135,6 +166,7 @@ impl Append {
                 .because(error)
                 .unknown()
         })?;
+        self.streams.note_stored(&stream, ack.seq);
         Ok(Receipt {
             stream,
             seq: Seq(ack.seq),
@@ -143,16 +175,45 @@ impl Append {
         })
     }
 
+    /// A stream of several copies is there before every server has heard who leads it.
+    fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
+        let is_one = self.streams.profile().replicas() == 1;
+        new_stream_pauses().take(if is_one { 0 } else { usize::MAX })
+    }
+
     fn refused(&self, op: &'static str, stream: &StreamName, failure: ApiFailure) -> Error {
         self.streams.missed(stream, failure.into_error(op, stream))
     }
 }
 
-impl Encoded {
-    fn new(frame: &Frame) -> Result<Self> {
+impl<'a> Encoded<'a> {
+    fn new(frame: &'a Frame) -> Result<Self> {
         let (subject, headers, body) = encode_stored(frame)?;
         Ok(Self { subject, headers, body })
     }
+}
+
+/// A failure of the call itself, told with the subject that the caller knows: a placed frame is
+/// kept under another one.
+fn named(failure: ApiFailure, frame: &Frame) -> ApiFailure {
+    match failure {
+        ApiFailure::Bus(error) => ApiFailure::Bus(of_frame(error, frame)),
+        refused @ ApiFailure::Refused(_) => refused,
+    }
+}
+
+fn of_frame(error: Error, frame: &Frame) -> Error {
+    if frame.placement.is_none() {
+        return error.at(&frame.subject);
+    }
+    let told = Error::new(error.kind(), error.op(), error.detail().to_owned()).at(&frame.subject);
+    let is_unknown = error.outcome() == Outcome::Unknown;
+    let told = if is_unknown { told.unknown() } else { told };
+    told.because(error)
+}
+
+fn is_unheard(failure: &ApiFailure) -> bool {
+    matches!(failure, ApiFailure::Bus(error) if error.kind() == ErrorKind::NotFound)
 }
 
 fn no_such_head(frame: &Frame, head: Seq) -> Error {
@@ -164,8 +225,8 @@ const APPEND: &str = "append";
 const BATCHES_OPEN_MAX: usize = 16;
 
 const LAST_OF_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence";
-const LAST_ID: &str = "Nats-Expected-Last-Msg-Id";
-/// No message has this id: ids have no blanks.
-const NO_ID: &str = "no id";
+const ROLLUP: &str = "Nats-Rollup";
+/// Nothing that a server could roll up.
+const NO_ROLLUP: &str = "none";
 
-const WRONG_LAST_ID: u32 = 10_070;
+const WRONG_ROLLUP: u32 = 10_111;

@@ -18,7 +18,7 @@ use self::{
     upload::Upload,
 };
 use crate::{
-    api::{Api, ApiFailure, GetRequest, RawStored},
+    api::{Api, GetRequest, RawStored},
     codec::{get, set},
 };
 
@@ -48,6 +48,12 @@ impl BlobStore {
     /// The blobs that `api` reaches; streams that are made have so many replicas.
     pub(crate) fn new(api: Api, replicas: u64) -> Self {
         Self { api, replicas, known: Arc::default() }
+    }
+
+    /// Makes `bucket` unless it is there.
+    pub(crate) async fn make(&self, op: &'static str, bucket: &BucketName) -> Result<()> {
+        self.api.check_keeps_itself(op).map_err(|error| error.at(bucket))?;
+        self.make_stream(bucket, &Layout::new(bucket)).await
     }
 
     /// See [`bus_core::Blobs::put_blob`].
@@ -136,14 +142,14 @@ impl BlobStore {
             let last = self.last(PUT, layout, &subject).await?;
             let headers = takes_the_place_of(last.as_ref().map_or(0, |last| last.seq))?;
             let body = manifest.write()?;
-            match self.api.publish(PUT, subject.clone(), headers, body).await {
+            match self.api.publish(PUT, &subject, headers, body).await {
                 // A manifest that cannot be read names no upload; the sweep finds its pieces.
                 Ok(_) => {
                     let replaced = last.filter(|last| !is_tombstone(last));
                     return Ok(replaced.and_then(|last| Manifest::read(PUT, &last.body).ok()));
                 }
                 Err(failure) if failure.is_stale() => {}
-                Err(failure) => return Err(stream_is_gone(failure.into_error(PUT, &subject))),
+                Err(failure) => return Err(stream_is_gone(PUT, failure.into_error(PUT, &subject))),
             }
         }
         Err(too_many_races(PUT))
@@ -175,7 +181,7 @@ impl BlobStore {
             let mut headers = takes_the_place_of(last.seq)?;
             set(&mut headers, OPERATION, DELETED)?;
             set(&mut headers, "Nats-TTL", TOMBSTONE_SECONDS)?;
-            match self.api.publish(DELETE, subject.clone(), headers, Bytes::new()).await {
+            match self.api.publish(DELETE, &subject, headers, Bytes::new()).await {
                 Ok(_) => {
                     if let Ok(deleted) = Manifest::read(DELETE, &last.body) {
                         self.mark_dead(DELETE, &layout, &deleted).await;
@@ -183,7 +189,9 @@ impl BlobStore {
                     return Ok(true);
                 }
                 Err(failure) if failure.is_stale() => {}
-                Err(failure) => return Err(failure.into_error(DELETE, &subject)),
+                Err(failure) => {
+                    return Err(stream_is_gone(DELETE, failure.into_error(DELETE, &subject)));
+                }
             }
         }
         Err(too_many_races(DELETE))
@@ -197,10 +205,9 @@ impl BlobStore {
         subject: &str,
     ) -> Result<Option<RawStored>> {
         let wanted = GetRequest { last_by_subj: Some(subject.to_owned()), ..Default::default() };
-        match self.api.get(op, layout.stream(), &wanted).await {
-            Ok(stored) => Ok(stored.into_iter().next()),
-            Err(failure) => none_without_stream(failure, op, subject),
-        }
+        let stored = self.api.get_if_made(op, layout.stream(), &wanted).await;
+        let stored = stored.map_err(|failure| failure.into_error(op, subject))?;
+        Ok(stored.into_iter().next())
     }
 
     /// Every message under `filter`, in the order they were stored.
@@ -219,10 +226,8 @@ impl BlobStore {
                 batch: Some(LISTED_AT_ONCE),
                 ..Default::default()
             };
-            let got = match self.api.get(op, layout.stream(), &wanted).await {
-                Ok(got) => got,
-                Err(failure) => none_without_stream(failure, op, &filter)?,
-            };
+            let got = self.api.get_if_made(op, layout.stream(), &wanted).await;
+            let got = got.map_err(|failure| failure.into_error(op, &filter))?;
             let Some(last) = got.last() else { return Ok(all) };
             from = last.seq.saturating_add(1);
             all.extend(got);
@@ -230,7 +235,8 @@ impl BlobStore {
     }
 
     async fn make_stream(&self, bucket: &BucketName, layout: &Layout) -> Result<()> {
-        if self.known().contains_key(bucket) {
+        // Where another account keeps it, whoever sets up the workspace has made it.
+        if !self.api.keeps_itself() || self.known().contains_key(bucket) {
             return Ok(());
         }
         let config = StreamConfig::new(layout, self.replicas);
@@ -259,7 +265,7 @@ impl BlobStore {
 
     async fn try_mark_dead(&self, op: &'static str, layout: &Layout, upload: &str) -> Result<()> {
         let (subject, headers) = (layout.dead(upload), takes_the_place_of(0)?);
-        match self.api.publish(op, subject.clone(), headers, Bytes::new()).await {
+        match self.api.publish(op, &subject, headers, Bytes::new()).await {
             Ok(_) => Ok(()),
             // It was said before.
             Err(failure) if failure.is_stale() => Ok(()),
@@ -269,6 +275,9 @@ impl BlobStore {
 
     #[expect(clippy::disallowed_methods, reason = "an engine sweeps beside its calls")]
     fn sweep_when_due(&self, bucket: &BucketName) {
+        if !self.api.keeps_itself() {
+            return;
+        }
         let now = Instant::now();
         let mut known = self.known();
         let swept = known.entry(bucket.clone()).or_default();
@@ -310,21 +319,16 @@ fn is_tombstone(stored: &RawStored) -> bool {
 }
 
 /// A bucket is there when it is written to: that its stream is not is a fault of the moment.
-fn stream_is_gone(error: Error) -> Error {
+fn stream_is_gone(op: &'static str, error: Error) -> Error {
     if error.kind() != ErrorKind::NotFound {
         return error;
     }
-    Error::new(ErrorKind::Unavailable, PUT, "the stream of the bucket went away").because(error)
+    Error::new(ErrorKind::Unavailable, op, "the stream of the bucket went away").because(error)
 }
 
 fn too_many_races(op: &'static str) -> Error {
     let why = format!("others wrote the same key first, {RACES_MAX} times");
     Error::new(ErrorKind::Unavailable, op, why)
-}
-
-fn none_without_stream<T: Default>(failure: ApiFailure, op: &'static str, at: &str) -> Result<T> {
-    let error = failure.into_error(op, at);
-    if error.kind() == ErrorKind::NotFound { Ok(T::default()) } else { Err(error) }
 }
 
 const PUT: &str = "put blob";

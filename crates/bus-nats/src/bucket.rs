@@ -3,7 +3,8 @@
 //! What this engine adds to the promises: times to live are counted by the server in whole
 //! seconds, a fraction is rounded up, and the end comes up to 0.3 s later. The mark of an end stays
 //! for an hour; a watch that comes back later is told everything anew. Watching a bucket that is
-//! not there makes it, and needs the right to.
+//! not there makes it, and needs the right to; where another account keeps the buckets, whoever
+//! sets up the workspace has made them.
 
 use std::time::Duration;
 
@@ -15,7 +16,11 @@ use futures_util::stream;
 
 use crate::{
     api::{self, Api, ApiFailure, GetRequest, RawStored},
-    bucket::{known::KnownValues, layout::Place, watch::Follower},
+    bucket::{
+        known::{KnownValues, OwnWrites},
+        layout::Place,
+        watch::Follower,
+    },
     codec::set,
 };
 
@@ -30,6 +35,7 @@ pub(crate) struct Buckets {
     /// How many copies of a new bucket there are.
     replicas: u64,
     known: KnownValues,
+    own: OwnWrites,
 }
 
 /// What stands under a key.
@@ -42,9 +48,20 @@ enum Held {
     Value(Entry),
 }
 
+impl Held {
+    /// The revision of what stands there; 0 for nothing.
+    fn revision(&self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::End(revision) => *revision,
+            Self::Value(entry) => entry.revision.0,
+        }
+    }
+}
+
 impl Buckets {
     pub(crate) fn new(api: Api, replicas: u64) -> Self {
-        Self { api, replicas, known: KnownValues::default() }
+        Self { api, replicas, known: KnownValues::default(), own: OwnWrites::default() }
     }
 
     /// The current value under `key`. Cancel safe.
@@ -131,12 +148,34 @@ impl Buckets {
         })))
     }
 
+    /// Makes `bucket` unless it is there.
+    pub(crate) async fn make(&self, op: &'static str, bucket: &BucketName) -> Result<()> {
+        self.place(bucket).ensure(&self.api, op).await
+    }
+
     fn place(&self, bucket: &BucketName) -> Place {
         Place::new(bucket, self.replicas)
     }
 
+    /// What stands under a key. What this connection wrote there itself is seen.
     async fn held(&self, op: &'static str, place: &Place, key: &BucketKey) -> Result<Held> {
         let subject = place.subject(key);
+        let mut pauses = api::new_stream_pauses();
+        let held = loop {
+            let held = self.held_by_a_copy(op, place, &subject).await?;
+            let is_behind = self.replicas > 1 && self.own.is_behind(&subject, held.revision());
+            match pauses.next().filter(|_| is_behind) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => break held,
+            }
+        };
+        if let Held::Value(entry) = &held {
+            self.known.note(&subject, entry.revision);
+        }
+        Ok(held)
+    }
+
+    async fn held_by_a_copy(&self, op: &'static str, place: &Place, subject: &str) -> Result<Held> {
         // The key stands in the subject of the call, so that reading can be granted by the key.
         let at = format!("{}.{subject}", place.stream);
         let mut pauses = api::new_stream_pauses();
@@ -145,24 +184,21 @@ impl Buckets {
                 Ok(got) => break got,
                 Err(failure) => failure,
             };
-            let error = failure.into_error(op, &subject);
+            let error = failure.into_error(op, subject);
             if error.kind() != ErrorKind::NotFound {
                 return Err(error);
             }
-            // Nobody answers as well while a server starts: only its word counts.
-            if place.info(&self.api, op).await?.is_none() {
+            // Nobody answers as well while a server starts: only its word counts. Who may not make
+            // a bucket may not ask for it either, and finds it made.
+            if self.api.keeps_itself() && place.info(&self.api, op).await?.is_none() {
                 return Ok(Held::Nothing);
             }
             match pauses.next() {
                 Some(pause) => tokio::time::sleep(pause).await,
-                None => return Err(cannot_be_read(op, &subject)),
+                None => return Err(cannot_be_read(op, subject)),
             }
         };
-        let held = got.into_iter().next().map_or(Held::Nothing, read_held);
-        if let Held::Value(entry) = &held {
-            self.known.note(&subject, entry.revision);
-        }
-        Ok(held)
+        Ok(got.into_iter().next().map_or(Held::Nothing, read_held))
     }
 
     /// Writes when the last revision under the key is `expected`; the outer refusal is the
@@ -180,14 +216,22 @@ impl Buckets {
         let mut pauses = api::new_stream_pauses();
         loop {
             let (subject, headers) = (subject.clone(), headers.clone());
-            let sent = self.api.publish(write.op, subject.clone(), headers, write.body.clone());
+            let sent = self.api.publish(write.op, &subject, headers, write.body.clone());
             match sent.await {
-                Ok(ack) => return Ok(Some(Revision(ack.seq))),
+                Ok(ack) => {
+                    let revision = Revision(ack.seq);
+                    if self.replicas > 1 {
+                        self.own.note(&subject, revision);
+                    }
+                    return Ok(Some(revision));
+                }
                 Err(failure) if failure.is_stale() => {
                     return Ok(None);
                 }
                 Err(ApiFailure::Bus(error)) if error.kind() == ErrorKind::NotFound => {
-                    write.place.ensure(&self.api, write.op).await?;
+                    if self.api.keeps_itself() {
+                        write.place.ensure(&self.api, write.op).await?;
+                    }
                     let Some(pause) = pauses.next() else {
                         return Err(cannot_be_read(write.op, &subject));
                     };

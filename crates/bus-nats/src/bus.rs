@@ -20,12 +20,17 @@ use crate::{
     streams::Streams,
 };
 
+mod inspect;
 mod traits;
+mod workspace;
+
+pub use inspect::Inspection;
 
 /// A bus on a NATS server. A clone is the same connection.
 ///
 /// Every call ends within `answer_wait` of the options, fails at once while there is no
-/// connection, and is `Denied` when the server refuses its subject.
+/// connection, and is `Denied` when the server refuses its subject; only a live publish, which no
+/// server answers, is `Ok` even then, and the refusal is logged.
 #[derive(Clone)]
 pub struct NatsBus {
     connection: Arc<Connection>,
@@ -43,7 +48,8 @@ impl NatsBus {
     /// Connects.
     ///
     /// # Errors
-    /// `Invalid` (an address), `Denied` (the server knows no such user), `Unavailable`.
+    /// `Invalid` (an address), `Denied` (the server knows no such user), `TooLarge` (the
+    /// certificate, for this server's `max_control_line`), `Unavailable`.
     pub async fn open(options: NatsOptions) -> Result<Self> {
         let profile = options.profile;
         let connection = Connection::open(options).await?;
@@ -66,6 +72,17 @@ impl NatsBus {
     #[must_use]
     pub fn states(&self) -> watch::Receiver<ConnectionState> {
         self.connection.states()
+    }
+
+    /// Whether the server asks whoever connects who it is. One that does not has no accounts.
+    #[must_use]
+    pub fn asks_who(&self) -> bool {
+        self.connection.asks_who()
+    }
+
+    /// The servers' own interface, through this connection.
+    pub(crate) fn api(&self) -> Api {
+        Api::new(Arc::clone(&self.connection))
     }
 
     /// Removes what dead uploads and replaced blobs left in `bucket`, and says how many pieces'

@@ -9,7 +9,7 @@
 //! therefore stand under their own names when they can be restored from that, with a list of names
 //! in `vak-order` unless they are sorted, and as JSON in `vak-headers` otherwise.
 
-use std::fmt::Write;
+use std::{borrow::Cow, fmt::Write};
 
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use bus_core::{Error, ErrorKind, Frame, FrameId, OrderKey, Placement, Priority, Result};
@@ -20,8 +20,10 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use self::headers::{read_headers, write_headers};
+pub(crate) use self::packed::{FRAMES_MAX, Packable, UNKEPT, is_packed, unpack_live};
 
 mod headers;
+mod packed;
 
 /// A frame as a live message.
 ///
@@ -38,9 +40,25 @@ pub(crate) fn encode_live(frame: &Frame) -> Result<(HeaderMap, Bytes)> {
 ///
 /// # Errors
 /// As [`encode_live`].
-pub(crate) fn encode_stored(frame: &Frame) -> Result<(String, HeaderMap, Bytes)> {
+pub(crate) fn encode_stored(frame: &Frame) -> Result<(Cow<'_, str>, HeaderMap, Bytes)> {
+    let map = stored_headers(frame, MESSAGE_ID)?;
+    Ok((kept_subject(&frame.subject, frame.placement.as_deref()), map, frame.body.clone()))
+}
+
+/// A stored frame as a record of the board holds it. Its id stands under another name there: the
+/// same frame may come to the board twice.
+///
+/// # Errors
+/// As [`encode_live`].
+pub(crate) fn encode_held(frame: &Frame) -> Result<(HeaderMap, Bytes)> {
+    let mut map = stored_headers(frame, FRAME_ID)?;
+    set(&mut map, KEPT_UNDER, &kept_subject(&frame.subject, frame.placement.as_deref()))?;
+    Ok((map, frame.body.clone()))
+}
+
+fn stored_headers(frame: &Frame, id: &'static str) -> Result<HeaderMap> {
     let mut map = HeaderMap::new();
-    set(&mut map, MESSAGE_ID, frame.id.as_str())?;
+    set(&mut map, id, frame.id.as_str())?;
     if let Some(reply) = &frame.reply {
         set(&mut map, REPLY, reply.as_str())?;
     }
@@ -53,21 +71,21 @@ pub(crate) fn encode_stored(frame: &Frame) -> Result<(String, HeaderMap, Bytes)>
         }
     }
     write_headers(&frame.headers, &mut map)?;
-    Ok((kept_subject(&frame.subject, frame.placement.as_deref()), map, frame.body.clone()))
+    Ok(map)
 }
 
 /// The frame that a live message carries.
 ///
 /// # Errors
-/// `Corrupt` when it is none: no id, a subject or header that no frame has, or too large.
+/// `Corrupt` when it is none: no id, a header that no frame has, or too large.
 pub(crate) fn decode_live(
-    subject: &str,
+    subject: Subject,
     reply: Option<&str>,
     map: &HeaderMap,
     body: Bytes,
 ) -> Result<Frame> {
-    let id = live_id(map).ok_or_else(|| corrupt("has no id").at(subject))?;
-    let mut frame = Frame::new(parse_subject(subject)?, parse_id(id)?, body);
+    let id = live_id(map).ok_or_else(|| corrupt("has no id").at(&subject))?;
+    let mut frame = Frame::new(subject, parse_id(id)?, body);
     frame.reply = reply.map(parse_subject).transpose()?;
     frame.headers = read_headers(map)?;
     checked(frame)
@@ -76,9 +94,22 @@ pub(crate) fn decode_live(
 /// The frame that a stored message carries.
 ///
 /// # Errors
-/// As [`decode_live`], and when its placement is damaged.
+/// As [`decode_live`], and for a subject that no frame has or a damaged placement.
 pub(crate) fn decode_stored(subject: &str, map: &HeaderMap, body: Bytes) -> Result<Frame> {
-    let id = get(map, MESSAGE_ID).ok_or_else(|| corrupt("has no id").at(subject))?;
+    decode_kept((subject, get(map, MESSAGE_ID)), map, body)
+}
+
+/// The frame that a record of the board holds.
+///
+/// # Errors
+/// As [`decode_stored`], and for one that does not say where it is kept.
+pub(crate) fn decode_held(map: &HeaderMap, body: Bytes) -> Result<Frame> {
+    let kept = get(map, KEPT_UNDER).ok_or_else(|| corrupt("says not where it is kept"))?;
+    decode_kept((kept, get(map, FRAME_ID)), map, body)
+}
+
+fn decode_kept((subject, id): (&str, Option<&str>), map: &HeaderMap, body: Bytes) -> Result<Frame> {
+    let id = id.ok_or_else(|| corrupt("has no id").at(subject))?;
     let placed = subject.strip_prefix(PLACED).map(split_placed).transpose()?;
     let plain = placed.as_ref().map_or(subject, |placed| placed.subject);
     let mut frame = Frame::new(parse_subject(plain)?, parse_id(id)?, body);
@@ -91,20 +122,21 @@ pub(crate) fn decode_stored(subject: &str, map: &HeaderMap, body: Bytes) -> Resu
     checked(frame)
 }
 
-/// The id of a live message.
-pub(crate) fn live_id(map: &HeaderMap) -> Option<&str> {
+/// The id of a live message with headers.
+fn live_id(map: &HeaderMap) -> Option<&str> {
     // Who publishes CloudEvents without knowing this bus has named the message as well.
     get(map, FRAME_ID).or_else(|| get(map, EVENT_ID))
 }
 
-/// Whether a message has the id of a live one, and not that of one which came from an append: core
-/// subscribers hear those as well.
+/// Whether a message has the id of a live one, and neither that of one which came from an append
+/// (core subscribers hear those as well) nor the marks of one that was read from a stream.
 pub(crate) fn is_live(map: &HeaderMap) -> bool {
     // One walk through the few headers there are is quicker than to look each name up.
     let mut has_id = false;
     for (name, _) in map.iter() {
         let name: &str = name.as_ref();
-        if name == MESSAGE_ID {
+        // A stored message that was read bears where it is kept: somebody had the server send it.
+        if name == MESSAGE_ID || name == STORED_IN || name == STORED_UNDER {
             return false;
         }
         has_id |= name == FRAME_ID || name == EVENT_ID;
@@ -118,15 +150,18 @@ pub(crate) fn placed_filter(filter: &Filter) -> String {
 }
 
 /// Where a stream keeps a message of `subject`.
-pub(crate) fn kept_subject(subject: &Subject, placement: Option<&Placement>) -> String {
+pub(crate) fn kept_subject<'a>(
+    subject: &'a Subject,
+    placement: Option<&Placement>,
+) -> Cow<'a, str> {
     let Some(placement) = placement.filter(|held| **held != Placement::default()) else {
-        return subject.as_str().to_owned();
+        return Cow::Borrowed(subject.as_str());
     };
     let key = placement.key.as_ref().map_or_else(|| NO_KEY.to_owned(), key_token);
     let mut kept = String::with_capacity(PLACED.len() + key.len() + subject.as_str().len() + 3);
     // Writing into a text cannot fail.
     let _done = write!(kept, "{PLACED}{}.{key}.{subject}", placement.priority.level());
-    kept
+    Cow::Owned(kept)
 }
 
 /// The level of a subject that stands for `key`: half of its SHA-256.
@@ -186,7 +221,11 @@ fn checked(frame: Frame) -> Result<Frame> {
     }
 }
 
-fn parse_subject(text: &str) -> Result<Subject> {
+/// The subject of a message.
+///
+/// # Errors
+/// `Corrupt` when no frame has it.
+pub(crate) fn parse_subject(text: &str) -> Result<Subject> {
     Subject::parse(text).map_err(|error| corrupt("has a subject of no frame").because(error))
 }
 
@@ -205,6 +244,10 @@ fn cannot_write(name: &str) -> Error {
 /// The header with the id of a stored message, which the server knows.
 pub(crate) const MESSAGE_ID: &str = "Nats-Msg-Id";
 
+/// Headers that the server adds to a stored message when it is read.
+const STORED_IN: &str = "Nats-Stream";
+const STORED_UNDER: &str = "Nats-Subject";
+
 /// The header with the id of a live frame.
 const FRAME_ID: &str = "vak-id";
 /// The id of a CloudEvent, for messages of strangers.
@@ -212,6 +255,8 @@ const EVENT_ID: &str = "ce-id";
 const REPLY: &str = "vak-reply";
 const NOT_BEFORE: &str = "vak-not-before";
 const ORDER_KEY: &str = "vak-key";
+/// Where the stream of a frame on the board keeps it.
+const KEPT_UNDER: &str = "vak-kept";
 
 /// Before the subjects of placed messages.
 pub(crate) const PLACED: &str = "vakp.";

@@ -4,12 +4,12 @@
 //! connected, and lets calls wait for as long as it has no connection. Here a call fails at once
 //! while there is none, ends when the connection does, and is told what the server refuses.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use async_nats::{Client, HeaderMap, Message, Request, Subject, Subscriber};
+use async_nats::{Client, Subject, Subscriber};
 use bus_core::{Error, ErrorKind, Result};
 use bus_envelope::Timestamp;
-use bytes::Bytes;
+use bus_subjects::WorkspaceId;
 use tokio::{
     sync::{Mutex, watch},
     task::AbortHandle,
@@ -17,26 +17,35 @@ use tokio::{
 };
 
 use self::{
-    call::{Call, UnderWay, deaf, ended, refused},
+    answers::{Answers, subscribe_failed},
+    call::{Call, deaf, refused},
     clock::ServerClock,
-    configure::{closed, connect_failed, not_connected, publish_failed, request_failed},
+    configure::{closed, connect_failed, not_connected},
     fence::Rounds,
     keeper::{Keeper, Time},
+    peers::Peers,
     refusals::Act,
     watcher::Watcher,
 };
-use crate::options::NatsOptions;
+use crate::{options::NatsOptions, profile::Profile};
 
+mod answers;
+mod asking;
 mod call;
+mod calls;
 mod clock;
 mod configure;
 mod fence;
 mod keeper;
+mod peers;
 mod refusals;
+mod sending;
 mod state;
 mod watcher;
 
 pub(crate) use call::Mark;
+pub(crate) use calls::rouse;
+pub(crate) use keeper::USER_INFO;
 pub use state::ConnectionState;
 
 /// A connection to a server, made anew by itself when it is lost.
@@ -45,19 +54,26 @@ pub(crate) struct Connection {
     options: NatsOptions,
     watcher: Arc<Watcher>,
     time: Arc<Time>,
-    under_way: UnderWay,
+    answers: Arc<Answers>,
+    /// Answers of other agents, who must not be able to answer in the server's place.
+    call_answers: Arc<Answers>,
     rounds: Rounds,
+    peers: Arc<Peers>,
     /// One close at a time.
     closing: Mutex<()>,
-    keeper: AbortHandle,
+    #[cfg_attr(not(test), expect(dead_code, reason = "held for its end"))]
+    keeper: Task,
 }
+
+/// A task that ends when this is dropped.
+struct Task(AbortHandle);
 
 impl Connection {
     /// Connects.
     ///
     /// # Errors
     /// `Invalid` (an address, the inbox prefix), `Denied` (the server knows no such user, or does
-    /// not let it hear its answers), `Unavailable`.
+    /// not let it hear its answers), `TooLarge` (its certificate, for this server), `Unavailable`.
     pub(crate) async fn open(options: NatsOptions) -> Result<Arc<Self>> {
         Self::open_at(options, clock::own_time()).await
     }
@@ -67,29 +83,37 @@ impl Connection {
     async fn open_at(options: NatsOptions, own_time: Timestamp) -> Result<Arc<Self>> {
         const OP: &str = "connect";
         let addresses = options.addresses()?;
-        let inbox = options.own_inbox()?;
-        let watcher = Arc::new(Watcher::new(inbox.clone()));
+        let [inbox, of_calls] = options.own_inboxes()?;
+        let watcher = Arc::new(Watcher::new([inbox.clone(), of_calls.clone()]));
+        let auth = options.auth.clone();
         let connecting = configure::configure(&options, &inbox, &watcher).connect(addresses);
         let late = |_| Error::new(ErrorKind::Unavailable, OP, "no server answers in time");
         let connected = timeout(options.connect_wait, connecting).await.map_err(late)?;
-        let client = connected.map_err(|error| connect_failed(OP, error))?;
+        let client = connected.map_err(|error| connect_failed(OP, &auth, error))?;
         watcher.states.follow(&client);
         let time = Arc::new(Time::new(ServerClock::new(own_time)));
+        let peers = Arc::<Peers>::default();
         let keeper = Keeper {
             client: client.clone(),
             watcher: Arc::clone(&watcher),
             time: Arc::clone(&time),
+            peers: Arc::clone(&peers),
             answer_wait: options.answer_wait,
             barred_max: options.connect_wait,
         };
-        let keeper = tokio::spawn(keeper.run()).abort_handle();
+        // Also when this fails from here on.
+        let keeper = Task(tokio::spawn(keeper.run()).abort_handle());
+        let answers = Answers::open(OP, &client, (&client.new_inbox(), &watcher)).await?;
+        let call_answers = Answers::open(OP, &client, (&of_calls, &watcher)).await?;
         let connection = Arc::new(Self {
             client,
             options,
             watcher,
             time,
-            under_way: UnderWay::default(),
+            answers,
+            call_answers,
             rounds: Rounds::default(),
+            peers,
             closing: Mutex::default(),
             keeper,
         });
@@ -101,7 +125,7 @@ impl Connection {
     /// but when its answers do not reach us, nothing would.
     async fn hear_first(&self, op: &'static str) -> Result<()> {
         let asked = Instant::now();
-        let asking = keeper::ask(&self.client, &self.watcher, keeper::USER_INFO.to_owned());
+        let asking = keeper::ask(&self.client, &self.watcher, USER_INFO.to_owned());
         if let Ok(Some(time)) = timeout(self.options.connect_wait, asking).await {
             self.time.clock.note(time, asked);
         }
@@ -122,10 +146,55 @@ impl Connection {
         self.watcher.states.watch()
     }
 
+    /// Tells how often there was a connection; holds on to no connection.
+    pub(crate) fn connects(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
+        let watcher = Arc::clone(&self.watcher);
+        move || watcher.states.connects()
+    }
+
+    /// Whether the server asks whoever connects who it is.
+    pub(crate) fn asks_who(&self) -> bool {
+        self.client.server_info().auth_required
+    }
+
+    /// The version of the server.
+    pub(crate) fn server_version(&self) -> String {
+        self.client.server_info().version
+    }
+
+    /// The server's time now and how wrong that may be; none when it has not told.
+    pub(crate) fn heard_time(&self) -> Option<(Timestamp, Duration)> {
+        self.time.clock.heard()
+    }
+
     /// The largest message the server takes, headers included.
-    #[cfg(test)]
     pub(crate) fn payload_max(&self) -> usize {
         self.client.max_payload()
+    }
+
+    /// How the servers keep what is stored.
+    pub(crate) fn profile(&self) -> Profile {
+        self.options.profile
+    }
+
+    /// The subject on which the API of the servers is asked for `verb`.
+    pub(crate) fn api_subject(&self, verb: &str) -> String {
+        format!("{}.{verb}", self.options.api_prefix)
+    }
+
+    /// Whether what is kept is kept in this connection's own account, so that it may make it.
+    pub(crate) fn keeps_itself(&self) -> bool {
+        self.options.keeps_itself()
+    }
+
+    /// The workspace whose layout the servers keep.
+    pub(crate) fn workspace(&self) -> Option<&WorkspaceId> {
+        self.options.workspace.as_ref()
+    }
+
+    /// How long any call may take.
+    pub(crate) fn answer_wait(&self) -> Duration {
+        self.options.answer_wait
     }
 
     /// A subject of this connection's own.
@@ -179,7 +248,7 @@ impl Connection {
     }
 
     fn begin(&self, op: &'static str) -> Call<'_> {
-        Call::begin(&self.watcher, &self.under_way, op)
+        Call::begin(&self.watcher, op, 1)
     }
 
     /// Waits for what the server must answer, as long as any call may take.
@@ -188,7 +257,7 @@ impl Connection {
         op: &'static str,
         future: impl Future<Output = T>,
     ) -> Result<T> {
-        let wait = self.options.answer_wait;
+        let (wait, future) = (self.options.answer_wait, pin!(future));
         self.begin(op).wait(wait, future, |watcher, mark| deaf(watcher, op, mark)).await
     }
 
@@ -198,6 +267,17 @@ impl Connection {
         &self,
         op: &'static str,
         mark: Mark,
+        places: (&str, &str),
+        answer: impl Future<Output = T>,
+    ) -> Result<T> {
+        self.answer_within(op, (mark, self.options.answer_wait), places, answer).await
+    }
+
+    /// As [`answer_on`](Self::answer_on), at most for `wait`.
+    pub(crate) async fn answer_within<T>(
+        &self,
+        op: &'static str,
+        (mark, wait): (Mark, Duration),
         (subject, inbox): (&str, &str),
         answer: impl Future<Output = T>,
     ) -> Result<T> {
@@ -206,89 +286,8 @@ impl Connection {
                 // It was sent: only its answer cannot come.
                 .or_else(|| refused(watcher, op, (Act::Subscribe, inbox), mark).map(Error::unknown))
         };
-        self.begin(op).since(mark).wait(self.options.answer_wait, answer, refusal).await
-    }
-
-    /// Asks on `subject` and waits for the answer, as long as any call may take.
-    pub(crate) async fn request(
-        &self,
-        op: &'static str,
-        subject: impl Into<Subject>,
-        headers: Option<HeaderMap>,
-        body: Bytes,
-    ) -> Result<Message> {
-        self.request_within(op, (subject, headers, body), self.options.answer_wait).await
-    }
-
-    /// Asks on `subject` and waits for the answer, at most for `wait`.
-    ///
-    /// # Errors
-    /// `NoRecipient` (nobody listens), `Denied`, `TooLarge`, `Closed`; `Timeout` and `Unavailable`,
-    /// with outcome unknown once it was sent.
-    pub(crate) async fn request_within(
-        &self,
-        op: &'static str,
-        (subject, headers, body): (impl Into<Subject>, Option<HeaderMap>, Bytes),
-        wait: Duration,
-    ) -> Result<Message> {
-        self.check_open(op)?;
-        let mut call = self.begin(op);
-        if let Some(denied) = deaf(&self.watcher, op, call.mark()) {
-            return Err(denied);
-        }
-        let subject = subject.into();
-        let mut request = Request::new().payload(body).timeout(None);
-        if let Some(headers) = headers {
-            request = request.headers(headers);
-        }
-        let asking = self.client.send_request(subject.clone(), request);
-        let refusal = |watcher: &Watcher, mark: Mark| {
-            refused(watcher, op, (Act::Publish, &subject), mark)
-                .or_else(|| deaf(watcher, op, mark).map(Error::unknown))
-        };
-        let mark = call.mark();
-        call.wait(wait, asking, refusal).await?.map_err(|error| {
-            let failed = request_failed(op, error);
-            // The client ends what waits with the connection, and does not say whose end it was.
-            let end = (failed.kind() == ErrorKind::Unavailable)
-                .then(|| ended(&self.watcher, op, mark))
-                .flatten();
-            end.unwrap_or(failed)
-        })
-    }
-
-    /// Hands a message to the connection. Whether the server takes it is known after a
-    /// [`fence`](Self::fence).
-    pub(crate) async fn publish(
-        &self,
-        op: &'static str,
-        subject: impl Into<Subject>,
-        reply: Option<String>,
-        headers: Option<HeaderMap>,
-        body: Bytes,
-    ) -> Result<()> {
-        self.check_open(op)?;
-        self.send(op, (subject.into(), reply, headers, body)).await
-    }
-
-    async fn send(
-        &self,
-        op: &'static str,
-        (subject, reply, headers, body): (Subject, Option<String>, Option<HeaderMap>, Bytes),
-    ) -> Result<()> {
-        let client = &self.client;
-        let publishing = async {
-            match (reply, headers) {
-                (None, None) => client.publish(subject, body).await,
-                (None, Some(headers)) => client.publish_with_headers(subject, headers, body).await,
-                (Some(reply), None) => client.publish_with_reply(subject, reply, body).await,
-                (Some(reply), Some(headers)) => {
-                    client.publish_with_reply_and_headers(subject, reply, headers, body).await
-                }
-            }
-        };
-        let sent = self.unless_full(op, publishing).await?;
-        sent.map_err(|error| publish_failed(op, error))
+        let answer = pin!(answer);
+        self.begin(op).since(mark).wait(wait, answer, refusal).await
     }
 
     /// Hears `subject`; in force after a [`fence`](Self::fence).
@@ -301,32 +300,35 @@ impl Connection {
         self.hear(op, subject.into()).await
     }
 
-    async fn hear(&self, op: &'static str, subject: Subject) -> Result<Subscriber> {
-        let subscribed = self.unless_full(op, self.client.subscribe(subject)).await?;
-        subscribed.map_err(|error| {
-            let kind = match error.kind() {
-                async_nats::client::SubscribeErrorKind::InvalidSubject => ErrorKind::Invalid,
-                _ => ErrorKind::Unavailable,
-            };
-            Error::new(kind, op, "the connection does not take it").because(error)
-        })
-    }
-
-    /// What the client cannot take now it never sees.
-    async fn unless_full<T>(
+    /// Hears what of `subject` falls to this member of `group`; in force after a
+    /// [`confirm`](Self::confirm).
+    pub(crate) async fn subscribe_in(
         &self,
         op: &'static str,
-        handing_over: impl Future<Output = T>,
-    ) -> Result<T> {
-        let full = |_| Error::new(ErrorKind::Unavailable, op, "the connection takes no more now");
-        timeout(self.options.answer_wait, handing_over).await.map_err(full)
+        subject: &'static str,
+        group: &'static str,
+    ) -> Result<Subscriber> {
+        self.check_open(op)?;
+        let subscribing = self.client.queue_subscribe(subject, group.to_owned());
+        let subscribed = self.unless_full(op, subscribing).await?;
+        subscribed.map_err(|error| subscribe_failed(op, error))
+    }
+
+    async fn hear(&self, op: &'static str, subject: Subject) -> Result<Subscriber> {
+        let subscribed = self.unless_full(op, self.client.subscribe(subject)).await?;
+        subscribed.map_err(|error| subscribe_failed(op, error))
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         self.watcher.give_up();
-        self.keeper.abort();
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -3,11 +3,11 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bus_core::{Error, ErrorKind, Result};
-use bus_crypto::{Credentials, Entropy, SigningKey, SystemEntropy};
-use bus_subjects::Subject;
+use bus_crypto::{Credentials, Entropy, SigningKey, SystemEntropy, jwt};
+use bus_subjects::{AgentId, Subject, SubjectError, WorkspaceId};
 use data_encoding::HEXLOWER;
 
-use crate::profile::Profile;
+use crate::{permissions::Layout, profile::Profile};
 
 /// How to connect.
 ///
@@ -26,6 +26,14 @@ pub struct NatsOptions {
     /// (`_INBOX`). Give every identity another one, and it the right to hear `<prefix>.>` alone:
     /// then nobody reads another's answers.
     pub inbox_prefix: String,
+    /// What the subjects of JetStream's API begin with (`$JS.API`).
+    ///
+    /// Under another prefix somebody else's account keeps everything, as in the layout of two
+    /// accounts (ADR 0024): then nothing is made there, removed nor asked for that no agent may.
+    pub api_prefix: String,
+    /// The workspace whose [`Layout`] the servers keep: which of its streams keeps what is known
+    /// then, and not asked for. None: the servers are asked.
+    pub workspace: Option<WorkspaceId>,
     /// How the servers keep what is stored.
     pub profile: Profile,
     /// How long any call may take (5 s).
@@ -34,7 +42,7 @@ pub struct NatsOptions {
     /// again before we give up (5 s).
     pub connect_wait: Duration,
     /// How often the server is asked whether it lives; it is given up after two without an answer
-    /// (10 s).
+    /// (10 s; at most 2 s with [`Profile::Replicated`], where there are others to go to).
     pub ping_interval: Duration,
     /// The most messages that wait to be written; who sends more waits, at most `answer_wait`
     /// (2,048).
@@ -51,6 +59,28 @@ pub enum NatsAuth {
     Nkey(Arc<SigningKey>),
     /// The owner of a token and its key.
     Jwt(Arc<Credentials>),
+    /// Whoever is told anew at each login. When a token ends, the server ends the connection, and
+    /// it goes on with the next one. At a server that knows no users, nobody in particular.
+    Renewed(Renewal),
+}
+
+/// Makes a token and its key for one login.
+#[derive(Clone)]
+pub struct Renewal(Arc<dyn Fn() -> Result<Credentials> + Send + Sync>);
+
+impl Renewal {
+    /// Asks `make` at each login; it must not block for long.
+    pub fn new(make: impl Fn() -> Result<Credentials> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(make))
+    }
+
+    /// What to log in with now.
+    ///
+    /// # Errors
+    /// Those of who makes it.
+    pub fn credentials(&self) -> Result<Credentials> {
+        (self.0)()
+    }
 }
 
 /// How the connection is encrypted.
@@ -75,12 +105,52 @@ impl NatsOptions {
             auth: NatsAuth::None,
             tls: NatsTls::default(),
             inbox_prefix: "_INBOX".to_owned(),
+            api_prefix: API_PREFIX.to_owned(),
+            workspace: None,
             profile: Profile::default(),
             answer_wait: Duration::from_secs(5),
             connect_wait: Duration::from_secs(5),
             ping_interval: Duration::from_secs(10),
             waiting_max: 2048,
         }
+    }
+
+    /// Connects to `server` as the agent that `credentials` are of, in the account of the agents of
+    /// `workspace`, with the defaults.
+    ///
+    /// # Errors
+    /// `Invalid` when the token is none of a user, or the name in it is no level of a subject.
+    pub fn for_agent(
+        server: impl Into<String>,
+        credentials: Arc<Credentials>,
+        workspace: WorkspaceId,
+    ) -> Result<Self> {
+        let refuse = |why: String| Error::new(ErrorKind::Invalid, "credentials", why);
+        let user = jwt::decode_user(credentials.jwt())
+            .map_err(|error| refuse("the token is none of a user".to_owned()).because(error))?;
+        let name: AgentId = user.name.parse().map_err(|error: SubjectError| {
+            refuse(format!("the user's name is no agent's: {error}")).because(error)
+        })?;
+        Ok(Self {
+            auth: NatsAuth::Jwt(credentials),
+            inbox_prefix: format!("_INBOX.{name}"),
+            api_prefix: Layout::API_PREFIX.to_owned(),
+            workspace: Some(workspace),
+            ..Self::new(server)
+        })
+    }
+
+    /// Whether what is kept is kept in this connection's own account, so that it may make it.
+    pub(crate) fn keeps_itself(&self) -> bool {
+        self.api_prefix == API_PREFIX
+    }
+
+    /// Checks the addresses, so that a mistake is told before anything connects.
+    ///
+    /// # Errors
+    /// `Invalid`; an address is never quoted, for it may hold a password.
+    pub fn check(&self) -> Result<()> {
+        self.addresses().map(drop)
     }
 
     /// The servers' addresses as the client takes them.
@@ -103,28 +173,41 @@ impl NatsOptions {
     }
 
     /// What the subjects of this connection's answers begin with: the prefix and a level that
-    /// nobody can guess.
-    pub(crate) fn own_inbox(&self) -> Result<String> {
-        let refuse = |why: String| Error::new(ErrorKind::Invalid, "inbox_prefix", why);
-        let Self { inbox_prefix: prefix, .. } = self;
-        Subject::parse(prefix).map_err(|error| refuse(error.to_string()).because(error))?;
-        if prefix.len() > INBOX_BYTES_MAX {
-            return Err(refuse(format!("it is longer than {INBOX_BYTES_MAX} bytes")));
-        }
-        let mut unique = [0; 16];
+    /// nobody can guess. Of the answers to calls, which others give, with another such level.
+    pub(crate) fn own_inboxes(&self) -> Result<[String; 2]> {
+        check_prefix("inbox_prefix", &self.inbox_prefix)?;
+        check_prefix("api_prefix", &self.api_prefix)?;
+        let mut unique = [0; 32];
         SystemEntropy::new().fill(&mut unique).map_err(|error| {
             Error::new(ErrorKind::Unavailable, "connect", "no randomness").because(error)
         })?;
-        Ok(format!("{prefix}.{}", HEXLOWER.encode(&unique)))
+        let (own, of_calls) = unique.split_at(16);
+        let prefix = &self.inbox_prefix;
+        let [own, of_calls] = [own, of_calls].map(|unique| HEXLOWER.encode(unique));
+        Ok([format!("{prefix}.{own}"), format!("{prefix}.{CALLS}.{of_calls}")])
     }
 }
 
+fn check_prefix(field: &'static str, prefix: &str) -> Result<()> {
+    let refuse = |why: String| Error::new(ErrorKind::Invalid, field, why);
+    Subject::parse(prefix).map_err(|error| refuse(error.to_string()).because(error))?;
+    if prefix.len() > PREFIX_BYTES_MAX {
+        return Err(refuse(format!("it is longer than {PREFIX_BYTES_MAX} bytes")));
+    }
+    Ok(())
+}
+
+/// What a server itself calls the API.
+const API_PREFIX: &str = "$JS.API";
+/// The level below which answers to calls are heard, as in
+/// [`CALL_ANSWERS`](crate::permissions::CALL_ANSWERS).
+const CALLS: &str = "call";
 /// With a subject's own 1,024 bytes it must fit in one line of the protocol.
-const INBOX_BYTES_MAX: usize = 256;
+const PREFIX_BYTES_MAX: usize = 256;
 
 impl std::fmt::Debug for NatsOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { servers, name, auth, tls, inbox_prefix, profile, .. } = self;
+        let Self { servers, name, auth, tls, inbox_prefix, api_prefix, profile, .. } = self;
         // Who wrote a password into an address is told so when it is used, and it is not shown.
         let shown = |server: &String| server.rsplit('@').next().unwrap_or_default().to_owned();
         f.debug_struct("NatsOptions")
@@ -133,6 +216,8 @@ impl std::fmt::Debug for NatsOptions {
             .field("auth", auth)
             .field("tls", tls)
             .field("inbox_prefix", inbox_prefix)
+            .field("api_prefix", api_prefix)
+            .field("workspace", &self.workspace)
             .field("profile", profile)
             .field("answer_wait", &self.answer_wait)
             .field("connect_wait", &self.connect_wait)
@@ -148,6 +233,10 @@ impl std::fmt::Debug for NatsAuth {
             Self::None => f.write_str("None"),
             Self::Nkey(key) => write!(f, "Nkey({})", key.public()),
             Self::Jwt(credentials) => write!(f, "Jwt({})", credentials.key().public()),
+            Self::Renewed(_) => f.write_str("Renewed(..)"),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,10 +30,14 @@ mod board;
 mod clerk;
 mod consumer;
 mod desk;
+mod discard;
+mod follow;
 mod lag;
+mod make;
 mod member;
-mod pattern;
+pub(crate) mod pattern;
 mod pull;
+mod record;
 mod settle;
 mod store;
 
@@ -57,6 +61,14 @@ impl Queues {
         Self { api, streams, profile, consumers, desks: Mutex::default() }
     }
 
+    /// Makes the board.
+    ///
+    /// # Errors
+    /// `Denied` where another account keeps it; those of a call.
+    pub(crate) async fn make_board(&self, op: &'static str) -> Result<()> {
+        make::declare(&self.api, self.profile, op).await
+    }
+
     /// Joins a consumer, making it when it is not there.
     ///
     /// # Errors
@@ -73,6 +85,7 @@ impl Queues {
         if let Some(member) = self.join_desk(&spec, &made) {
             return Ok(Deliveries::of_claims(member));
         }
+        make::prepare(&self.api, self.profile, OP).await;
         let desk = Arc::new(Desk::new((spec, stream, made), self.api.clone(), self.profile));
         let clerk = Clerk::new(Arc::clone(&desk)).await?;
         let (member, clerk) = {
@@ -173,21 +186,13 @@ impl Queues {
         const OP: &str = "remove consumer";
         self.streams.named(OP, &stream).await?;
         let was_there = self.consumers.remove(OP, (&stream, &name)).await?;
-        store::clear(&self.api, OP, (&stream, &name)).await?;
+        // Of whichever making: all of them go.
+        self.clear_board(OP, BoardPlace::new(&stream, &name, "")).await?;
         let desk = self.desks().remove(&(stream, name)).and_then(|desk| desk.upgrade());
         if let Some(desk) = desk {
             desk.end(End::Gone);
         }
         Ok(was_there)
-    }
-
-    /// Takes what an operator removed off every board.
-    ///
-    /// # Errors
-    /// `Denied`, `Closed`; `Timeout` and `Unavailable`, when the message is gone and its entries
-    /// are not: who claims one finds that out.
-    pub(crate) async fn discarded(&self, stream: &StreamName, seq: u64) -> Result<()> {
-        lag::clear_entries(&self.api, self.profile, stream, seq).await
     }
 
     /// Hands back what nobody took, and ends all members.

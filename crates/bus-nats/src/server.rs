@@ -12,7 +12,10 @@ use process::{OnEnd, Process};
 use ready::Wait;
 
 pub use binary::{ServerBinary, Source, Version, find_server};
-pub use config::{Authorization, NkeyUser, ServerConfig, ServerTls, SyncPolicy};
+pub use config::{
+    Authorization, Cluster, HostPort, LeafDoor, LeafNodes, LeafRemote, LeafTls, NkeyUser, Resolver,
+    RoutePassword, ServerConfig, ServerTls, SyncPolicy, WebSocketDoor,
+};
 pub use error::{LastLines, ServerError};
 pub use policy::RestartPolicy;
 pub use supervised::{ServerState, ServerStates, Supervised};
@@ -78,6 +81,9 @@ impl ServerOptions {
 impl NatsServer {
     /// Starts a server and waits until it is ready: it listens, and `JetStream` answers.
     ///
+    /// For a server of a cluster it is enough that it listens: its JetStream answers when most of
+    /// the others are there too.
+    ///
     /// # Errors
     /// [`ServerError::Config`] for a setting that cannot be given to the server,
     /// [`ServerError::InUse`] when another server works in the directory,
@@ -92,8 +98,9 @@ impl NatsServer {
     /// Takes the directory and checks the configuration; starts nothing.
     fn prepare(options: ServerOptions) -> Result<Self, ServerError> {
         let home = Home::take(&options.dir)?;
-        options.config.render(home.dir())?;
-        Ok(Self { process: None, home, options, address: None, url: String::new() })
+        let server = Self { process: None, home, options, address: None, url: String::new() };
+        server.render()?;
+        Ok(server)
     }
 
     /// Starts the program; `cancel`, once set, ends the wait for it.
@@ -103,7 +110,8 @@ impl NatsServer {
         let ports = self.home.fresh_ports()?;
         let process = Process::start(self.options.binary.path(), &self.home, on_end)?;
         let (listen, within) = (self.listen(), self.options.ready_within);
-        let wait = Wait { process: &process, ports: &ports, listen, within, cancel };
+        let is_alone = self.options.config.cluster.is_none();
+        let wait = Wait { process: &process, ports: &ports, listen, is_alone, within, cancel };
         let address = wait.run()?;
         let scheme = if self.options.config.tls.is_some() { "tls" } else { "nats" };
         self.url = format!("{scheme}://{address}");
@@ -113,8 +121,20 @@ impl NatsServer {
     }
 
     fn write_config(&self) -> Result<(), ServerError> {
-        let config = ServerConfig { listen: self.listen(), ..self.options.config.clone() };
-        self.home.write_config(&config.render(self.home.dir())?)
+        self.home.write_config(&self.render()?)
+    }
+
+    fn render(&self) -> Result<String, ServerError> {
+        let ServerOptions { binary, config, .. } = &self.options;
+        if config.is_linked() && binary.version() < Version::LINKED {
+            let (oldest, found) = (Version::LINKED, binary.version());
+            let reason = format!(
+                "a domain, a cluster and leaf nodes need nats-server {oldest}, this is {found}"
+            );
+            return Err(ServerError::config("domain", reason));
+        }
+        let config = ServerConfig { listen: self.listen(), ..config.clone() };
+        config.render_with_ports(self.home.dir(), &self.home.ports())
     }
 
     /// The address to listen on, with the port that was chosen before.

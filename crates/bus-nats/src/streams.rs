@@ -5,19 +5,23 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use bus_core::{Error, ErrorKind, Result, StreamSpec, planes::latest_value_filters};
+use bus_core::{Error, ErrorKind, Result, Retention, StreamSpec, planes::latest_value_filters};
 use bus_envelope::Timestamp;
-use bus_subjects::{Filter, StreamName, Subject, SubjectTable};
+use bus_subjects::{Filter, StreamName, Subject, SubjectTable, WorkspaceId};
 use serde::{Deserialize, Serialize};
 
 use self::config::Config;
 use crate::{
-    api::{Api, ApiFailure},
+    api::{Api, ApiFailure, new_stream_pauses},
+    permissions::Layout,
     profile::Profile,
 };
 
 mod check;
 mod config;
+mod standing;
+
+pub use standing::{StreamFacts, StreamStanding};
 
 /// The declared streams of a server.
 pub(crate) struct Streams {
@@ -25,7 +29,11 @@ pub(crate) struct Streams {
     profile: Profile,
     /// Subjects that the live plane keeps the newest frame of: no append goes there.
     latest: Vec<Filter>,
+    /// The streams of the one workspace that these servers keep, when it is known.
+    laid_out: Vec<Arc<StreamSpec>>,
     known: RwLock<Known>,
+    /// Up to where this connection was told that something is stored, where copies may be behind.
+    told: RwLock<HashMap<StreamName, u64>>,
 }
 
 /// What a server says about a stream.
@@ -75,7 +83,13 @@ impl Streams {
     /// None in practice: the filters of the planes are valid.
     pub(crate) fn new(api: Api, profile: Profile) -> Result<Arc<Self>> {
         let latest = latest_value_filters()?;
-        Ok(Arc::new(Self { api, profile, latest, known: RwLock::default() }))
+        let laid_out = api.connection().workspace().map(laid_out).transpose()?;
+        let laid_out = laid_out.unwrap_or_default();
+        let names = laid_out.iter().map(|spec| (spec.name.clone(), Arc::clone(spec)));
+        let mut known = Known { names: names.collect(), ..Known::default() };
+        known.fill_table();
+        let (known, told) = (RwLock::new(known), RwLock::default());
+        Ok(Arc::new(Self { api, profile, latest, laid_out, known, told }))
     }
 
     /// How the servers keep what they acknowledge.
@@ -91,12 +105,13 @@ impl Streams {
     /// `messages_max` alone bounds all of them together.
     ///
     /// # Errors
-    /// `Conflict` with every difference when it exists otherwise, too few copies among them, or
-    /// with the streams that it overlaps; `Unavailable` when the servers cannot keep so many
-    /// copies; `Invalid`, and those of the API.
+    /// `Denied` where another account keeps it; `Conflict` with every difference when it exists
+    /// otherwise, too few copies among them, or with the streams that it overlaps; `Unavailable`
+    /// when the servers cannot keep so many copies; `Invalid`, and those of the API.
     pub(crate) async fn declare(&self, mut spec: StreamSpec) -> Result<()> {
         const OP: &str = "declare";
         self.api.connection().check_open(OP)?;
+        self.api.check_keeps_itself(OP).map_err(|error| error.at(&spec.name))?;
         spec.filters.sort();
         spec.filters.dedup();
         check::check_spec(&spec)?;
@@ -128,6 +143,21 @@ impl Streams {
         Ok(())
     }
 
+    /// Whether frames with a placement are kept in the stream: in the layout of a workspace only in
+    /// its queues.
+    pub(crate) fn has_placed(&self, spec: &StreamSpec) -> bool {
+        spec.retention == Retention::WorkQueue
+            || self.api.keeps_itself()
+            || self.laid_out.iter().all(|laid_out| laid_out.name != spec.name)
+    }
+
+    /// Takes it for granted that there is a stream as specified.
+    pub(crate) fn take_as_declared(&self, mut spec: StreamSpec) {
+        spec.filters.sort();
+        spec.filters.dedup();
+        self.remember(spec);
+    }
+
     /// The specification of the stream `name`.
     ///
     /// # Errors
@@ -140,6 +170,9 @@ impl Streams {
         self.api.connection().check_open(op)?;
         if let Some(known) = self.read(|known| known.names.get(name).cloned()) {
             return Ok(known);
+        }
+        if !self.api.keeps_itself() {
+            return Err(unknown(op, name));
         }
         let info = self.ask_info(op, name).await?;
         let spec = config::read_spec(&info.config).ok_or_else(|| unknown(op, name))?;
@@ -157,8 +190,16 @@ impl Streams {
     ) -> Result<(Arc<StreamSpec>, StreamInfo)> {
         self.api.connection().check_open(op)?;
         let info = self.ask_info(op, name).await?;
+        if let Some(spec) = self.laid_out.iter().find(|spec| spec.name == *name) {
+            return Ok((Arc::clone(spec), info));
+        }
         let spec = config::read_spec(&info.config).ok_or_else(|| unknown(op, name))?;
         Ok((self.remember(spec), info))
+    }
+
+    /// The stream that keeps `subject`, when it is known.
+    pub(crate) fn known_for(&self, subject: &Subject) -> Option<Arc<StreamSpec>> {
+        self.read(|known| known.of_subject(subject))
     }
 
     /// The stream that keeps `subject`.
@@ -171,10 +212,11 @@ impl Streams {
         subject: &Subject,
     ) -> Result<Arc<StreamSpec>> {
         self.api.connection().check_open(op)?;
-        if let Some(known) = self.read(|known| known.of_subject(subject)) {
+        if let Some(known) = self.known_for(subject) {
             return Ok(known);
         }
-        if check::is_reserved(subject) || self.latest.iter().any(|latest| latest.matches(subject)) {
+        let is_sampled = || self.latest.iter().any(|latest| latest.matches(subject));
+        if !self.api.keeps_itself() || check::is_reserved(subject) || is_sampled() {
             return Err(unkept(op, subject));
         }
         for name in self.names(op, subject.as_str()).await? {
@@ -204,16 +246,44 @@ impl Streams {
         Error::new(ErrorKind::Unavailable, error.op(), why).at(name)
     }
 
+    /// Something was stored at `seq` of the stream, by this connection.
+    pub(crate) fn note_stored(&self, name: &StreamName, seq: u64) {
+        if self.profile.replicas() > 1 {
+            let mut told = self.told.write().unwrap_or_else(PoisonError::into_inner);
+            let last = told.entry(name.clone()).or_default();
+            *last = seq.max(*last);
+        }
+    }
+
+    /// Whether something was stored at `seq` or later, so that a copy without it may be behind.
+    pub(crate) fn is_told(&self, name: &StreamName, seq: u64) -> bool {
+        let told = self.told.read().unwrap_or_else(PoisonError::into_inner);
+        told.get(name).is_some_and(|last| *last >= seq)
+    }
+
     async fn ask_info(&self, op: &'static str, name: &StreamName) -> Result<StreamInfo> {
         let verb = format!("STREAM.INFO.{name}");
-        let asked: Result<StreamInfo, ApiFailure> = self.api.ask(op, &verb).await;
-        let info = asked.map_err(|failure| {
-            let error = failure.into_error(op, name);
-            if error.kind() == ErrorKind::NotFound {
-                self.forget(name);
+        let mut pauses = new_stream_pauses().take(UNHEARD_TRIES);
+        let info = loop {
+            let asked: Result<StreamInfo, ApiFailure> = self.api.ask(op, &verb).await;
+            let error = match asked {
+                Ok(info) => break info,
+                Err(failure) => failure.into_error(op, name),
+            };
+            if error.kind() != ErrorKind::NotFound {
+                return Err(error);
             }
-            error
-        })?;
+            // A server that leads the others since a moment ago may not have heard of it yet.
+            let may_be = self.api.has_copies()
+                && self.read(|known| known.names.get(name).map(drop)).is_some();
+            match pauses.next().filter(|_| may_be) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => {
+                    self.forget(name);
+                    return Err(error);
+                }
+            }
+        };
         if let Some(time) = info.asked_at() {
             self.api.connection().note_server_time(time);
         }
@@ -253,6 +323,10 @@ impl Streams {
     }
 
     fn forget(&self, name: &StreamName) {
+        // It could not be asked for again.
+        if !self.api.keeps_itself() || self.laid_out.iter().any(|spec| spec.name == *name) {
+            return;
+        }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.names.remove(name).is_some() {
             known.fill_table();
@@ -289,6 +363,16 @@ impl Known {
     }
 }
 
+/// The streams of a workspace, each for no more than what it keeps of that.
+fn laid_out(workspace: &WorkspaceId) -> Result<Vec<Arc<StreamSpec>>> {
+    let layout = Layout::of(workspace)?;
+    let narrowed = |mut spec: StreamSpec| {
+        spec.filters = layout.whole(&spec.name).to_vec();
+        Arc::new(spec)
+    };
+    Ok(layout.streams()?.into_iter().map(narrowed).collect())
+}
+
 fn unknown(op: &'static str, name: &StreamName) -> Error {
     Error::new(ErrorKind::NotFound, op, "there is no such stream").at(name)
 }
@@ -303,6 +387,8 @@ fn unkept(op: &'static str, subject: &Subject) -> Error {
     Error::new(ErrorKind::NotFound, op, "no stream keeps this subject").at(subject)
 }
 
+/// How often a stream that was there before is asked for again, 192 ms in all.
+const UNHEARD_TRIES: usize = 7;
 const NAME_IN_USE: u32 = 10_058;
 const OVERLAPS: u32 = 10_065;
 /// One server alone keeps one copy.

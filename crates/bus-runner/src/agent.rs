@@ -2,28 +2,26 @@
 
 mod figures;
 mod keep;
-mod stream;
+mod lanes;
+pub(crate) mod shown;
+pub(crate) mod stream;
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, sync::Arc, time::Duration};
 
 use bus_core::{Endpoint, Failure, Handled, Handler, Job, Recorded};
 use bus_envelope::{Draft, EventHash, Timestamp};
 use bus_evidence::{RECEIPT_COMPLETED, RECEIPT_CONTENT_TYPE, WorkReceipt};
 use bus_subjects::{Address, SessionId};
 use bytes::Bytes;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 
-use self::{
-    figures::Figures,
-    keep::{Keeping, Kept},
-    stream::TerminalStream,
+use self::{figures::Figures, keep::Kept, lanes::Lanes};
+use crate::{
+    CommandSpec, EMIT_TOKEN_VAR, EMIT_VAR, EmitSocket, EventPlace, ExitKind, Fold, FoldLimits,
+    Line, PreparedCommand, Probe, RunReport, StopSignal, TerminalEnd, emit::Admitted, run,
 };
-use crate::{CommandSpec, ExitKind, PreparedCommand, RunReport, StopSignal, run};
 
-pub use self::stream::{TERMINAL_STDERR, TERMINAL_STDOUT};
-
-/// The event type of a telemetry record.
-pub const TELEMETRY: &str = "vak.telemetry.process";
+pub use self::{keep::OUTPUT_BYTES_MAX, stream::TerminalStream};
 
 /// How often a running command is looked at.
 pub const TELEMETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -36,7 +34,8 @@ pub const TELEMETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// hopeless: it is not tried again.
 ///
 /// The command gets `VAKBUS_TASK_ID`, `VAKBUS_ATTEMPT`, `VAKBUS_SESSION`, `VAKBUS_RUN_ID` and
-/// `TRACEPARENT`, and none of the bus's secrets.
+/// `TRACEPARENT`, and none of the bus's secrets; with an [`EmitSocket`] also `VAKBUS_EMIT` and
+/// `VAKBUS_EMIT_TOKEN`, by which `vakbus emit` finds this runner.
 #[derive(Debug, Clone)]
 pub struct CommandAgent {
     /// What is run.
@@ -47,25 +46,35 @@ pub struct CommandAgent {
     pub run_id: String,
     /// Whether the output of a task that succeeds is kept as its result ([`bus_core::Results`]).
     pub keeps_results: bool,
+    /// How many bytes of that output are kept; beyond that its beginning and its end. 0: none.
+    /// Default [`OUTPUT_BYTES_MAX`].
+    pub output_bytes_max: u64,
+    /// The socket through which its commands emit tokens and more; without one they cannot.
+    pub emit: Option<EmitSocket>,
 }
 
 impl Handler for CommandAgent {
     async fn handle(&self, job: Job<'_>) -> Result<Handled, Failure> {
-        let command = self.prepare(&job)?;
+        let place = EventPlace::of_attempt(&job, &self.session);
+        let (probe, started_as) = oneshot::channel();
+        let kept_max = self.keeps_results.then_some(self.output_bytes_max);
+        let lanes = Lanes::start(&job, place.clone(), probe, kept_max);
+        let emitter = self.admit(&job, place, &lanes);
+        let command = self.prepare(&job, emitter.as_ref())?;
         let stop = StopSignal::new();
         let started = job.endpoint.clock().now();
-        let (report, kept) = {
-            let work = self.run(&job, &command, &stop);
+        let (report, kept, finished) = {
+            let sinks = (lanes, emitter, started_as);
+            let work = self.run(&job, &command, &stop, sinks);
             tokio::pin!(work);
             tokio::select! {
                 done = &mut work => done,
                 () = job.cancel.cancelled() => {
-                    stop.kill_now();
+                    stop.end();
                     work.await
                 }
             }
         };
-        let finished = job.endpoint.clock().now();
         warn_about(&job.message.envelope.id, &report);
         match &report.exit {
             ExitKind::Exited { code: 0 } => {
@@ -85,7 +94,31 @@ impl Handler for CommandAgent {
 }
 
 impl CommandAgent {
-    fn prepare(&self, job: &Job<'_>) -> Result<PreparedCommand, Failure> {
+    /// An agent that keeps no results.
+    #[must_use]
+    pub const fn new(command: CommandSpec, session: SessionId, run_id: String) -> Self {
+        let output_bytes_max = OUTPUT_BYTES_MAX;
+        Self { command, session, run_id, keeps_results: false, output_bytes_max, emit: None }
+    }
+
+    /// Lets the command emit. One that cannot runs all the same.
+    fn admit(&self, job: &Job<'_>, place: EventPlace, lanes: &Lanes) -> Option<Admitted> {
+        let socket = self.emit.as_ref()?;
+        match socket.admit(job.endpoint, place, Arc::clone(lanes.shown())) {
+            Ok(admitted) => Some(admitted),
+            Err(error) => {
+                let task = &job.message.envelope.id;
+                tracing::warn!(%task, %error, "the command cannot emit");
+                None
+            }
+        }
+    }
+
+    fn prepare(
+        &self,
+        job: &Job<'_>,
+        emitter: Option<&Admitted>,
+    ) -> Result<PreparedCommand, Failure> {
         let hopeless = |reason: String| Failure::Hopeless { reason };
         let text = if self.command.takes_text() {
             std::str::from_utf8(&job.message.payload)
@@ -107,6 +140,12 @@ impl CommandAgent {
         for (name, value) in variables {
             command.env.push((OsString::from(name), OsString::from(value)));
         }
+        // Those of a run around this one are not this command's.
+        command.env_removed.extend([EMIT_VAR, EMIT_TOKEN_VAR].map(OsString::from));
+        if let Some(emitter) = emitter {
+            let variables = emitter.variables();
+            command.env.extend(variables.map(|(name, value)| (OsString::from(name), value)));
+        }
         command.for_text(text).map_err(|error| hopeless(error.to_string()))
     }
 
@@ -116,14 +155,13 @@ impl CommandAgent {
         job: &Job<'_>,
         command: &PreparedCommand,
         stop: &StopSignal,
-    ) -> (RunReport, Option<Kept>) {
-        let (probe, started) = oneshot::channel();
-        let stream = TerminalStream::new(job, &self.session, probe);
-        let subject = stream.subject().clone();
-        let mut sink = Keeping::new(stream, job, self.keeps_results);
+        (mut lanes, emitter, started): (Lanes, Option<Admitted>, oneshot::Receiver<Probe>),
+    ) -> (RunReport, Option<Kept>, Timestamp) {
+        let place = EventPlace::of_attempt(job, &self.session);
+        let stream = TerminalStream::new(job.endpoint.clone(), place);
         let figures = Figures::new(job, &self.session);
         let report = {
-            let work = run(command, job.message.payload.clone(), &mut sink, stop.clone());
+            let work = run(command, job.message.payload.clone(), &mut lanes, stop.clone());
             tokio::pin!(work);
             tokio::select! {
                 report = &mut work => report,
@@ -132,16 +170,18 @@ impl CommandAgent {
                 () = job.endpoint.keep_vouching() => work.await,
             }
         };
-        if let Some(usage) = &report.usage {
-            figures.last(usage).await;
+        // The command has ended; what it left may take longer.
+        let finished = job.endpoint.clock().now();
+        if let Some(emitter) = emitter {
+            emitter.finish(lanes::late(job)).await;
         }
-        // Live output is best effort, and so is the word for it.
-        if let Err(error) = job.endpoint.finish_live(&subject).await {
+        let (kept, lost_bytes) = lanes.finish(job, report.is_success()).await;
+        let words = last_words(&stream, &figures, (&report, lost_bytes));
+        if timeout(lanes::late(job), words).await.is_err() {
             let task = &job.message.envelope.id;
-            tracing::warn!(%task, %error, "a checkpoint of the output was not published");
+            tracing::warn!(%task, "the end of the output was not published in time");
         }
-        let kept = if report.is_success() { sink.finish().await } else { None };
-        (report, kept)
+        (report, kept, finished)
     }
 
     async fn record(
@@ -174,6 +214,25 @@ impl CommandAgent {
             .id(receipt_id(&job.message.hash));
         let recorded = job.endpoint.record(draft).await;
         recorded.map_err(|error| failed(format!("the receipt was not stored: {error}")))
+    }
+}
+
+/// Says how a run ended. Live events are best effort, so who awaits this waits for so long only.
+async fn last_words(
+    stream: &TerminalStream,
+    figures: &Figures<'_>,
+    (report, lost_bytes): (&RunReport, u64),
+) {
+    let task = stream.task();
+    // After all output: it says that there is no more.
+    if let Err(error) = stream.end(&TerminalEnd::new(report, lost_bytes)).await {
+        tracing::warn!(%task, %error, "the end of the output was not published");
+    }
+    if let Some(usage) = &report.usage {
+        figures.last(usage).await;
+    }
+    if let Err(error) = stream.vouch().await {
+        tracing::warn!(%task, %error, "a checkpoint of the output was not published");
     }
 }
 
@@ -218,7 +277,8 @@ fn live(endpoint: &Endpoint, session: &SessionId) -> (bus_subjects::WorkspaceId,
     (endpoint.workspace().clone(), session.clone())
 }
 
-/// Why a run failed, in one line: how it ended and the last line it wrote to stderr.
+/// Why a run failed, in one line: how it ended and the last line that it showed on stderr or its
+/// terminal, without what steers one.
 fn reason(report: &RunReport, command: &CommandSpec) -> String {
     let how = match &report.exit {
         ExitKind::Exited { code } => format!("exit code {code}"),
@@ -229,11 +289,24 @@ fn reason(report: &RunReport, command: &CommandSpec) -> String {
         ExitKind::Killed => "killed".to_owned(),
         ExitKind::NotStarted { reason, .. } => reason.clone(),
     };
-    let tail = String::from_utf8_lossy(&report.stderr_tail);
-    match tail.lines().map(str::trim).rfind(|line| !line.is_empty()) {
+    match last_line(&report.stderr_tail) {
         Some(line) => format!("{how}: {}", line.chars().take(200).collect::<String>()),
         None => how,
     }
+}
+
+fn last_line(output: &[u8]) -> Option<String> {
+    let mut last = None;
+    let mut note = |line: Line<'_>| {
+        let text = line.text.trim();
+        if !text.is_empty() {
+            last = Some(text.to_owned());
+        }
+    };
+    let mut fold = Fold::new(FoldLimits::text());
+    fold.push(output, &mut note);
+    fold.finish(&mut note);
+    last
 }
 
 #[cfg(test)]
@@ -245,5 +318,13 @@ mod tests {
         let (one, other) = (EventHash::of(b"t-1 of one session"), EventHash::of(b"t-1 of another"));
         assert_ne!(receipt_id(&one), receipt_id(&other));
         assert_eq!(receipt_id(&one), format!("{one}.receipt"));
+    }
+
+    #[test]
+    fn a_reason_is_the_last_line_that_was_seen() {
+        let seen = |output: &[u8]| last_line(output);
+        assert_eq!(seen(b"first\r\n 10 %\r\x1b[31m 20 %: no\x1b[0m\r\n\r\n").unwrap(), "20 %: no");
+        assert_eq!(seen(b"the reason\n").unwrap(), "the reason");
+        assert_eq!(seen(b"\r\n \x1b[2J"), None);
     }
 }

@@ -6,6 +6,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::terminal::Terminal;
+
 /// A command that is run once for each task.
 ///
 /// `Debug` prints the names of variables, never their values.
@@ -26,6 +28,9 @@ pub struct CommandSpec {
     /// How long the process group has between `SIGTERM` and `SIGKILL`, and how long its output may
     /// stay open after the command itself has ended. Default [`GRACE_DEFAULT`].
     pub grace: Duration,
+    /// The terminal that the command writes to; pipes when `None`, the default. With a terminal
+    /// `COLUMNS` and `LINES` are not inherited, and `TERM` is `xterm-256color` unless it is set.
+    pub terminal: Option<Terminal>,
 }
 
 impl CommandSpec {
@@ -50,6 +55,7 @@ impl CommandSpec {
             cwd: None,
             timeout: None,
             grace: GRACE_DEFAULT,
+            terminal: None,
         }
     }
 
@@ -109,6 +115,7 @@ impl fmt::Debug for CommandSpec {
             .field("cwd", &self.cwd)
             .field("timeout", &self.timeout)
             .field("grace", &self.grace)
+            .field("terminal", &self.terminal.as_ref().map(Terminal::size))
             .finish()
     }
 }
@@ -146,6 +153,10 @@ impl PreparedCommand {
         self.spec.grace
     }
 
+    pub(crate) fn terminal(&self) -> Option<&Terminal> {
+        self.spec.terminal.as_ref()
+    }
+
     pub(crate) fn cwd(&self) -> Option<&PathBuf> {
         self.spec.cwd.as_ref()
     }
@@ -153,7 +164,19 @@ impl PreparedCommand {
     /// Returns the names of all variables that the child does not inherit.
     pub(crate) fn env_removed(&self) -> impl Iterator<Item = &OsStr> {
         let secrets = SECRET_VARIABLES.iter().map(OsStr::new);
-        secrets.chain(self.spec.env_removed.iter().map(OsString::as_os_str))
+        let of_a_terminal = self.spec.terminal.iter().flat_map(|_| TERMINAL_SIZE_VARIABLES);
+        let own = self.spec.env_removed.iter().map(OsString::as_os_str);
+        secrets.chain(of_a_terminal.map(OsStr::new)).chain(own)
+    }
+
+    /// Returns the kind of terminal to tell the command; `None` when it is told already.
+    pub(crate) fn term(&self) -> Option<(&OsStr, &OsStr)> {
+        let is_set = |(name, _value): &(OsString, OsString)| name == TERM_VAR;
+        let is_inherited = std::env::var_os(TERM_VAR).is_some_and(|term| !term.is_empty())
+            && !self.spec.env_removed.iter().any(|name| name == TERM_VAR);
+        let is_told = self.spec.env.iter().any(is_set) || is_inherited;
+        let is_wanted = self.spec.terminal.is_some() && !is_told;
+        is_wanted.then(|| (OsStr::new(TERM_VAR), OsStr::new(TERM_DEFAULT)))
     }
 
     pub(crate) fn env(&self) -> &[(OsString, OsString)] {
@@ -212,6 +235,12 @@ pub const WORKSPACE_SECRET_VAR: &str = "VAKBUS_WORKSPACE_SECRET";
 
 /// The default time between `SIGTERM` and `SIGKILL`.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(2);
+
+/// A size in the environment would belie the terminal's own, which may change.
+const TERMINAL_SIZE_VARIABLES: [&str; 2] = ["COLUMNS", "LINES"];
+
+const TERM_VAR: &str = "TERM";
+const TERM_DEFAULT: &str = "xterm-256color";
 
 fn is_variable_name(name: &OsStr) -> bool {
     let bytes = name.as_bytes();

@@ -8,15 +8,23 @@ use std::os::fd::OwnedFd;
 use std::process::{ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::watch;
 
 use crate::command::PreparedCommand;
+use crate::pty::{Pty, into_io, is_used_up, no_terminal_opens};
+use crate::reading::readable;
+use crate::session;
+use crate::terminal::TerminalSize;
 
-/// A running process group. Dropping it kills the group.
+/// A running process group, and with a terminal its whole session. Dropping it kills them.
 #[derive(Debug)]
 pub(crate) struct Group {
     child: Child,
     leader: Pid,
+    leads_session: bool,
     watch: Watch,
     waited: bool,
 }
@@ -26,18 +34,25 @@ pub(crate) struct Group {
 enum Watch {
     /// Without waiting for it: a pidfd becomes readable (Linux 5.3).
     #[cfg(target_os = "linux")]
-    Pidfd(tokio::io::unix::AsyncFd<OwnedFd>),
+    Pidfd(AsyncFd<OwnedFd>),
     /// By waiting for it. Its pid is free from then on; a later signal to the group relies on
     /// systems not handing out a pid again at once.
     Wait,
 }
 
-/// The parent's ends of the pipes.
+/// A command that was just started.
 #[derive(Debug)]
-pub(crate) struct Pipes {
+pub(crate) struct Started {
+    pub(crate) group: Group,
     pub(crate) stdin: Option<ChildStdin>,
-    pub(crate) stdout: Option<ChildStdout>,
-    pub(crate) stderr: Option<ChildStderr>,
+    pub(crate) ends: Ends,
+}
+
+/// Where the output of a command arrives.
+#[derive(Debug)]
+pub(crate) enum Ends {
+    Pipes { stdout: AsyncFd<OwnedFd>, stderr: AsyncFd<OwnedFd> },
+    Terminal { pty: Pty, sizes: watch::Receiver<TerminalSize> },
 }
 
 /// Why a command did not start.
@@ -49,40 +64,44 @@ pub(crate) struct NotStarted {
 }
 
 impl Group {
-    /// Starts the command as the leader of a group of its own.
+    /// Starts the command as the leader of a group of its own, with a terminal of a session.
     ///
-    /// Nothing that needs code between fork and exec is used, so that the standard library takes
-    /// `posix_spawn`, whose cost does not depend on the size of this process.
+    /// With pipes nothing is used that needs code between fork and exec, so that the standard
+    /// library takes `posix_spawn`, whose cost does not depend on the size of this process.
     pub(crate) fn start(
         command: &PreparedCommand,
         with_stdin: bool,
-    ) -> Result<(Self, Pipes), NotStarted> {
+    ) -> Result<Started, NotStarted> {
         let mut builder = Command::new(command.program());
-        builder.args(command.args()).process_group(0);
-        builder.stdin(if with_stdin { Stdio::piped() } else { Stdio::null() });
-        builder.stdout(Stdio::piped()).stderr(Stdio::piped());
+        builder.args(command.args());
+        let stdin = Input::open(with_stdin).map_err(|error| not_started(command, &error))?;
         command.env_removed().for_each(|name| {
             builder.env_remove(name);
         });
+        builder.envs(command.term());
         builder.envs(command.env().iter().map(|(name, value)| (name, value)));
         if let Some(cwd) = command.cwd() {
             builder.current_dir(cwd);
         }
-        let mut child = builder.spawn().map_err(|error| NotStarted {
-            reason: reason(command, &error),
-            is_transient: is_transient(&error),
-        })?;
-        let pipes = Pipes {
-            stdin: child.stdin.take(),
-            stdout: child.stdout.take(),
-            stderr: child.stderr.take(),
+        let Input { its, ours } = stdin;
+        let started = match command.terminal() {
+            None => with_pipes(builder, its),
+            Some(terminal) => {
+                let mut sizes = terminal.sizes();
+                let size = *sizes.borrow_and_update();
+                let (pty, pts) = Pty::open(size).map_err(|error| no_terminal(&error))?;
+                with_terminal(builder, its, pts).map(|child| (child, Ends::Terminal { pty, sizes }))
+            }
         };
+        let (child, ends) = started.map_err(|error| not_started(command, &error))?;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let leader = pid.ok_or_else(|| NotStarted {
             reason: "the system gave the command no usable id".to_owned(),
             is_transient: true,
         })?;
-        Ok((Self { child, leader, watch: watch(leader), waited: false }, pipes))
+        let leads_session = matches!(ends, Ends::Terminal { .. });
+        let group = Self { child, leader, leads_session, watch: watch(leader), waited: false };
+        Ok(Started { group, stdin: ours, ends })
     }
 
     /// Returns the leader's id, which is the group's id too.
@@ -107,10 +126,16 @@ impl Group {
 
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
+        if self.leads_session {
+            session::terminate(self.leader);
+        }
     }
 
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
+        if self.leads_session {
+            session::kill(self.leader);
+        }
     }
 
     /// Kills what is left of the group, then waits for the leader.
@@ -135,12 +160,54 @@ impl Drop for Group {
     }
 }
 
+/// Both ends of a command's stdin. Ours is ready before the command starts: whatever can fail
+/// later would leave a command that runs and is said not to.
+struct Input {
+    its: Stdio,
+    ours: Option<ChildStdin>,
+}
+
+impl Input {
+    fn open(is_wanted: bool) -> io::Result<Self> {
+        if !is_wanted {
+            return Ok(Self { its: Stdio::null(), ours: None });
+        }
+        let (its, ours) = io::pipe()?;
+        let ours = std::process::ChildStdin::from(OwnedFd::from(ours));
+        Ok(Self { its: its.into(), ours: Some(ChildStdin::from_std(ours)?) })
+    }
+}
+
+fn with_pipes(mut builder: Command, stdin: Stdio) -> io::Result<(Child, Ends)> {
+    let ((stdout, its_stdout), (stderr, its_stderr)) = (io::pipe()?, io::pipe()?);
+    let ends = Ends::Pipes { stdout: readable(stdout.into())?, stderr: readable(stderr.into())? };
+    builder.process_group(0).stdin(stdin).stdout(its_stdout).stderr(its_stderr);
+    builder.kill_on_drop(true);
+    let _no_inheritance = no_terminal_opens();
+    Ok((builder.spawn()?, ends))
+}
+
+/// Starts the leader of a session whose terminal this is. Its stdin is none: a payload is neither
+/// echoed nor cut into lines, and no byte of it is a key.
+fn with_terminal(builder: Command, stdin: Stdio, pts: pty_process::Pts) -> io::Result<Child> {
+    let builder = pty_process::Command::from(builder).stdin(stdin).kill_on_drop(true);
+    let _no_inheritance = no_terminal_opens();
+    builder.spawn(pts).map_err(into_io)
+}
+
+fn not_started(command: &PreparedCommand, error: &io::Error) -> NotStarted {
+    NotStarted { reason: reason(command, error), is_transient: is_transient(error) }
+}
+
+fn no_terminal(error: &io::Error) -> NotStarted {
+    let reason = format!("no terminal for the command: {error}");
+    NotStarted { reason, is_transient: is_used_up(error) }
+}
+
 #[cfg(target_os = "linux")]
 #[expect(deprecated, reason = "its successor is unsafe; an OwnedFd keeps what that one asks for")]
 fn watch(leader: Pid) -> Watch {
     use rustix::process::{PidfdFlags, pidfd_open};
-    use tokio::io::Interest;
-    use tokio::io::unix::AsyncFd;
 
     let pidfd = pidfd_open(leader, PidfdFlags::NONBLOCK).map_err(io::Error::from);
     match pidfd.and_then(|pidfd| AsyncFd::with_interest(pidfd, Interest::READABLE)) {

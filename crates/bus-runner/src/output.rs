@@ -1,11 +1,18 @@
-//! The two output streams of a run: raw chunks to a sink, counted and hashed on the way.
+//! The output of a run, by two pipes or one terminal: raw chunks to a sink, counted and hashed.
 
 use std::future::Future;
+use std::io;
+use std::os::fd::OwnedFd;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{ChildStderr, ChildStdout};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::watch;
+
+use crate::group::Ends;
+use crate::pty::Pty;
+use crate::reading::read;
+use crate::terminal::TerminalSize;
 
 /// Takes what a command writes, chunk by chunk.
 ///
@@ -21,63 +28,118 @@ pub trait OutputSink: Send {
     /// Until it is done no further output is read, so a slow sink slows the command down instead
     /// of filling memory. It is dropped unfinished when the run is stopped or its future dropped.
     fn chunk(&mut self, stream: OutputStream, bytes: Bytes) -> impl Future<Output = ()> + Send;
+
+    /// Hears the size of the command's terminal, before its first chunk and after each change.
+    /// What follows was not necessarily written for it: the command hears of it at the same time.
+    ///
+    /// As [`OutputSink::chunk`] it is waited for, and may be dropped unfinished.
+    fn resized(&mut self, size: TerminalSize) -> impl Future<Output = ()> + Send {
+        let _heard_by_nobody = size;
+        std::future::ready(())
+    }
 }
 
-/// One of the two streams that a command writes.
+/// A stream that a command writes: two with pipes, one with a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputStream {
     /// File descriptor 1.
     Stdout,
     /// File descriptor 2.
     Stderr,
+    /// The terminal, which takes both. It ends lines with `\r\n`, as terminals do.
+    Terminal,
 }
 
 /// The most bytes in one chunk.
 pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
 
-/// The most bytes kept of the end of stderr.
+/// The most bytes kept of the end of stderr, or of a terminal.
 pub const STDERR_TAIL_BYTES_MAX: usize = 4 * 1024;
 
-/// Both pipes of a running command.
+/// The output of a running command.
 #[derive(Debug)]
 pub(crate) struct Output {
-    stdout: Pipe<ChildStdout>,
-    stderr: Pipe<ChildStderr>,
-    stderr_tail: Vec<u8>,
+    /// The terminal, or stdout.
+    main: Channel,
+    stderr: Channel,
+    sizes: Option<watch::Receiver<TerminalSize>>,
+    tail: Vec<u8>,
+}
+
+/// What happened to the output.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Chunk(OutputStream, Bytes),
+    Resized(TerminalSize),
 }
 
 impl Output {
-    pub(crate) fn new(stdout: Option<ChildStdout>, stderr: Option<ChildStderr>) -> Self {
-        Self { stdout: Pipe::new(stdout), stderr: Pipe::new(stderr), stderr_tail: Vec::new() }
+    pub(crate) fn new(ends: Ends) -> Self {
+        let (main, stderr, sizes) = match ends {
+            Ends::Pipes { stdout, stderr } => {
+                (Some(Source::Pipe(stdout)), Some(Source::Pipe(stderr)), None)
+            }
+            Ends::Terminal { pty, sizes } => (Some(Source::Terminal(pty)), None, Some(sizes)),
+        };
+        Self { main: Channel::new(main), stderr: Channel::new(stderr), sizes, tail: Vec::new() }
     }
 
-    /// Waits for the next chunk; `None` when both streams have ended. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Option<(OutputStream, Bytes)> {
+    /// Returns the size that the terminal has had so far; none with pipes.
+    pub(crate) fn size(&self) -> Option<TerminalSize> {
+        self.sizes.as_ref().map(|sizes| *sizes.borrow())
+    }
+
+    /// Waits for the next event; `None` when all streams have ended. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
         while self.is_open() {
             let (stream, bytes) = tokio::select! {
-                bytes = self.stdout.next(), if self.stdout.is_open() => {
-                    (OutputStream::Stdout, bytes)
+                size = changed(&mut self.sizes) => {
+                    self.resize(size);
+                    return Some(Event::Resized(size));
+                }
+                bytes = self.main.next(), if self.main.is_open() => {
+                    (self.main_stream(), bytes)
                 }
                 bytes = self.stderr.next(), if self.stderr.is_open() => {
                     (OutputStream::Stderr, bytes)
                 }
             };
             let Some(bytes) = bytes else { continue };
-            if stream == OutputStream::Stderr {
-                keep_tail(&mut self.stderr_tail, &bytes);
+            if stream != OutputStream::Stdout {
+                keep_tail(&mut self.tail, &bytes);
             }
-            return Some((stream, bytes));
+            return Some(Event::Chunk(stream, bytes));
         }
         None
     }
 
-    /// Takes a chunk that is there already; `None` when there is none at this moment.
-    pub(crate) async fn next_ready(&mut self) -> Option<(OutputStream, Bytes)> {
+    /// Says that the command has ended: its terminal ends when nobody else writes to it.
+    pub(crate) fn hang_up(&mut self) {
+        if let Some(Source::Terminal(pty)) = &mut self.main.source {
+            pty.hang_up();
+        }
+    }
+
+    fn resize(&self, size: TerminalSize) {
+        if let Some(Source::Terminal(pty)) = &self.main.source {
+            pty.resize(size);
+        }
+    }
+
+    fn main_stream(&self) -> OutputStream {
+        match self.sizes {
+            Some(_) => OutputStream::Terminal,
+            None => OutputStream::Stdout,
+        }
+    }
+
+    /// Takes an event that is there already; `None` when there is none at this moment.
+    pub(crate) async fn next_ready(&mut self) -> Option<Event> {
         // Unconstrained: an exhausted budget of the task must not look like an empty pipe.
         tokio::task::unconstrained(async {
             tokio::select! {
                 biased;
-                chunk = self.next() => chunk,
+                event = self.next() => event,
                 () = std::future::ready(()) => None,
             }
         })
@@ -86,17 +148,17 @@ impl Output {
 
     /// Tells whether a stream has not ended yet.
     pub(crate) fn is_open(&self) -> bool {
-        self.stdout.is_open() || self.stderr.is_open()
+        self.main.is_open() || self.stderr.is_open()
     }
 
-    /// Closes both streams and returns what is known about them.
+    /// Closes all streams and returns what is known about them.
     pub(crate) fn finish(self) -> OutputSummary {
-        let complete = !self.is_open() && !self.stdout.failed && !self.stderr.failed;
+        let complete = !self.is_open() && !self.main.failed && !self.stderr.failed;
         OutputSummary {
-            stdout_bytes: self.stdout.bytes,
+            stdout_bytes: self.main.bytes,
             stderr_bytes: self.stderr.bytes,
-            hash: combined(self.stdout.digest, self.stderr.digest),
-            stderr_tail: self.stderr_tail,
+            hash: combined(self.main.digest, self.stderr.digest),
+            stderr_tail: self.tail,
             complete,
         }
     }
@@ -115,52 +177,78 @@ pub(crate) struct OutputSummary {
 impl OutputSummary {
     /// The summary of a command that never wrote anything.
     pub(crate) fn empty() -> Self {
-        Output::new(None, None).finish()
+        Self {
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            hash: combined(Sha256::new(), Sha256::new()),
+            stderr_tail: Vec::new(),
+            complete: true,
+        }
     }
 }
 
+/// One stream: counted and hashed.
 #[derive(Debug)]
-struct Pipe<R> {
-    reader: Option<R>,
-    buffer: BytesMut,
+struct Channel {
+    source: Option<Source>,
     digest: Sha256,
     bytes: u64,
     failed: bool,
 }
 
-impl<R: AsyncRead + Unpin> Pipe<R> {
-    fn new(reader: Option<R>) -> Self {
-        let (buffer, digest) = (BytesMut::new(), Sha256::new());
-        Self { reader, buffer, digest, bytes: 0, failed: false }
+#[derive(Debug)]
+enum Source {
+    Pipe(AsyncFd<OwnedFd>),
+    Terminal(Pty),
+}
+
+impl Source {
+    async fn read(&self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Pipe(pipe) => read(pipe).await,
+            Self::Terminal(pty) => pty.read().await,
+        }
+    }
+}
+
+impl Channel {
+    fn new(source: Option<Source>) -> Self {
+        Self { source, digest: Sha256::new(), bytes: 0, failed: false }
     }
 
     /// Waits for bytes; `None` once, at the end. Cancel safe.
     async fn next(&mut self) -> Option<Bytes> {
-        let reader = self.reader.as_mut()?;
-        self.buffer.reserve(CHUNK_BYTES_MAX);
-        let mut window = bytes::BufMut::limit(&mut self.buffer, CHUNK_BYTES_MAX);
-        let read = reader.read_buf(&mut window).await;
-        let Ok(1..) = read else {
-            self.failed = read.is_err();
-            self.reader = None;
-            self.buffer = BytesMut::new();
-            return None;
+        let read = self.source.as_ref()?.read().await;
+        let bytes = match read {
+            Ok(bytes) if !bytes.is_empty() => bytes,
+            ended => {
+                self.failed = ended.is_err();
+                self.source = None;
+                return None;
+            }
         };
-        self.digest.update(&self.buffer);
-        self.bytes = self.bytes.saturating_add(self.buffer.len() as u64);
-        if self.buffer.len() >= HAND_OVER_BYTES_MIN {
-            return Some(self.buffer.split().freeze());
+        self.digest.update(&bytes);
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        match bytes.len() < HAND_OVER_BYTES_MIN {
+            true => Some(Bytes::copy_from_slice(&bytes)),
+            false => Some(Bytes::from(bytes)),
         }
-        let small = Bytes::copy_from_slice(&self.buffer);
-        self.buffer.clear();
-        Some(small)
+    }
+
+    fn is_open(&self) -> bool {
+        self.source.is_some()
     }
 }
 
-impl<R> Pipe<R> {
-    fn is_open(&self) -> bool {
-        self.reader.is_some()
+/// Waits for another size than the last one. Cancel safe.
+async fn changed(sizes: &mut Option<watch::Receiver<TerminalSize>>) -> TerminalSize {
+    if let Some(sizes) = sizes {
+        // The command holds the sender for as long as it runs.
+        if sizes.changed().await.is_ok() {
+            return *sizes.borrow_and_update();
+        }
     }
+    std::future::pending().await
 }
 
 /// SHA-256 over the SHA-256 of stdout followed by the SHA-256 of stderr.

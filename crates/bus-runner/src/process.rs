@@ -7,8 +7,8 @@ use std::process::ExitStatus;
 use bytes::Bytes;
 
 use crate::command::PreparedCommand;
-use crate::group::{Group, NotStarted};
-use crate::output::{Output, OutputSink, OutputStream, OutputSummary};
+use crate::group::{Group, NotStarted, Started};
+use crate::output::{Event, Output, OutputSink, OutputSummary};
 use crate::stop::StopSignal;
 use crate::supervisor::Supervisor;
 use crate::telemetry::Usage;
@@ -20,12 +20,17 @@ use crate::telemetry::Usage;
 ///
 /// The run owns its group and ends all of it:
 /// - the time limit sends `SIGTERM` to the group, and `SIGKILL` after the grace;
-/// - `stop` sends `SIGKILL` at once;
+/// - [`StopSignal::end`] does the same within [`END_GRACE_MAX`](crate::END_GRACE_MAX), and
+///   [`StopSignal::kill_now`] sends `SIGKILL` at once;
 /// - when the command itself has ended, its output may stay open (held by a background child) for
 ///   at most the grace; then the rest of the group is killed and `leftovers_killed` is set;
 /// - at the end every member that is still there gets `SIGKILL`. A process that wants to outlive
 ///   the run leaves the group (`setsid`). If such a process holds the output open it is not waited
 ///   for, and `output_complete` is false.
+///
+/// With a terminal the run owns the command's whole session: job control makes groups of its own,
+/// and they end with it. When the command has ended the system sends `SIGHUP` to the foreground
+/// group, so a background child is heard for the rest of the grace only if it ignores that.
 ///
 /// Not cancel safe: dropping the future kills the group and the output is lost. If this process
 /// itself is killed by `SIGKILL`, nobody is left to end the group.
@@ -38,17 +43,17 @@ pub async fn run<S: OutputSink>(
     if stop.is_given() {
         return RunReport::without_process(ExitKind::Killed);
     }
-    let (group, pipes) = match Group::start(command, !stdin.is_empty()) {
+    let Started { group, stdin: pipe, ends } = match Group::start(command, !stdin.is_empty()) {
         Ok(started) => started,
         Err(NotStarted { reason, is_transient }) => {
             return RunReport::without_process(ExitKind::NotStarted { reason, is_transient });
         }
     };
     sink.started(group.id());
-    let input = pipes.stdin.map(|pipe| (pipe, stdin));
+    let input = pipe.map(|pipe| (pipe, stdin));
     let limits = (command.timeout(), command.grace());
     let mut supervisor = Supervisor::new(group, input, stop, limits);
-    let mut output = Output::new(pipes.stdout, pipes.stderr);
+    let mut output = Output::new(ends);
 
     pump(&mut output, sink, &mut supervisor).await;
     let output = output.finish();
@@ -64,20 +69,22 @@ pub async fn run<S: OutputSink>(
 pub struct RunReport {
     /// How the command ended.
     pub exit: ExitKind,
-    /// Bytes that the command wrote to stdout and the sink was given.
+    /// Bytes that the command wrote to stdout or its terminal and the sink was given.
     pub stdout_bytes: u64,
     /// Bytes that the command wrote to stderr and the sink was given.
     pub stderr_bytes: u64,
     /// SHA-256 over the SHA-256 of stdout followed by the SHA-256 of stderr (64 bytes in all), so
-    /// that the hash does not depend on how the two streams were interleaved.
+    /// that the hash does not depend on how the two streams were interleaved. A terminal counts as
+    /// stdout, beside a stderr without a byte.
     pub output_hash: [u8; 32],
-    /// The last bytes of stderr, at most [`STDERR_TAIL_BYTES_MAX`](crate::STDERR_TAIL_BYTES_MAX);
+    /// The last bytes of stderr or the terminal, at most
+    /// [`STDERR_TAIL_BYTES_MAX`](crate::STDERR_TAIL_BYTES_MAX);
     /// may begin inside a character.
     pub stderr_tail: Vec<u8>,
     /// Whether members of the group kept the output open after the command had ended, for longer
     /// than the grace, and were killed.
     pub leftovers_killed: bool,
-    /// Whether both streams were read to their end. False when a process outside the group holds
+    /// Whether all streams were read to their end. False when a process outside the group holds
     /// one open, or when the sink was abandoned because of a stop.
     pub output_complete: bool,
     /// What the command used; `None` where the system does not tell.
@@ -154,36 +161,47 @@ impl ExitKind {
     }
 }
 
-/// Carries chunks to the sink until both streams have ended or are given up.
+/// Carries events to the sink until all streams have ended or are given up.
 async fn pump<S: OutputSink>(output: &mut Output, sink: &mut S, supervisor: &mut Supervisor) {
+    if let Some(size) = output.size()
+        && !deliver(sink, Event::Resized(size), supervisor).await
+    {
+        return;
+    }
     while output.is_open() && !supervisor.is_overdue() {
-        let chunk = tokio::select! {
+        if supervisor.leader_has_ended() {
+            output.hang_up();
+        }
+        let event = tokio::select! {
             biased;
             () = supervisor.step() => continue,
-            chunk = output.next() => chunk,
+            event = output.next() => event,
         };
-        let Some((stream, bytes)) = chunk else { return };
-        if !deliver(sink, stream, bytes, supervisor).await {
+        let Some(event) = event else { return };
+        if !deliver(sink, event, supervisor).await {
             return;
         }
     }
     let mut left = PIPES_BYTES_MAX;
-    while let Some((stream, bytes)) = output.next_ready().await {
-        left = left.saturating_sub(bytes.len());
-        if !deliver(sink, stream, bytes, supervisor).await || left == 0 {
+    while let Some(event) = output.next_ready().await {
+        if let Event::Chunk(_, bytes) = &event {
+            left = left.saturating_sub(bytes.len());
+        }
+        if !deliver(sink, event, supervisor).await || left == 0 {
             return;
         }
     }
 }
 
-/// Gives one chunk to the sink while the run is watched; false when the sink is given up.
-async fn deliver<S: OutputSink>(
-    sink: &mut S,
-    stream: OutputStream,
-    bytes: Bytes,
-    supervisor: &mut Supervisor,
-) -> bool {
-    let mut delivery = std::pin::pin!(sink.chunk(stream, bytes));
+/// Gives one event to the sink while the run is watched; false when the sink is given up.
+async fn deliver<S: OutputSink>(sink: &mut S, event: Event, supervisor: &mut Supervisor) -> bool {
+    let delivery = async {
+        match event {
+            Event::Chunk(stream, bytes) => sink.chunk(stream, bytes).await,
+            Event::Resized(size) => sink.resized(size).await,
+        }
+    };
+    let mut delivery = std::pin::pin!(delivery);
     while !supervisor.sink_is_overdue() {
         tokio::select! {
             biased;

@@ -22,7 +22,7 @@ pub(crate) struct Supervisor {
     phase: Phase,
     ended_by: Option<EndedBy>,
     leader_ended: bool,
-    stopped: bool,
+    stopped: Option<Stopped>,
     leftovers_killed: bool,
     usage: Option<Usage>,
     peak_rss_bytes: Option<u64>,
@@ -35,7 +35,8 @@ pub(crate) struct Supervisor {
 enum Phase {
     /// The leader runs, perhaps with a time limit.
     Running { until: Option<Instant> },
-    /// The time is over and the group has `SIGTERM`; `SIGKILL` comes at `until`.
+    /// The time is over, or the run was stopped: the group has `SIGTERM`; `SIGKILL` comes at
+    /// `until`.
     Terminating { until: Instant },
     /// The group has `SIGKILL`; the leader has not been seen to end yet.
     Killing,
@@ -53,6 +54,15 @@ enum EndedBy {
     Stop,
 }
 
+/// How far the run was stopped from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stopped {
+    /// It was asked to end, and has a moment for it.
+    Ended,
+    /// It was killed.
+    Killed,
+}
+
 impl Supervisor {
     pub(crate) fn new(
         group: Group,
@@ -61,7 +71,7 @@ impl Supervisor {
         (timeout, grace): (Option<Duration>, Duration),
     ) -> Self {
         let now = Instant::now();
-        Self {
+        let mut supervisor = Self {
             group,
             input,
             stop,
@@ -69,13 +79,15 @@ impl Supervisor {
             phase: Phase::Running { until: timeout.and_then(|timeout| now.checked_add(timeout)) },
             ended_by: None,
             leader_ended: false,
-            stopped: false,
+            stopped: None,
             leftovers_killed: false,
             usage: None,
             peak_rss_bytes: None,
-            look_at: now + LOOK_AFTER_MIN,
+            look_at: now,
             look_after: LOOK_AFTER_MIN,
-        }
+        };
+        supervisor.look(); // a short command may be gone before anybody else looks
+        supervisor
     }
 
     /// Waits for the next event of the run and acts on it. Cancel safe.
@@ -83,7 +95,8 @@ impl Supervisor {
         let until = self.phase.until();
         tokio::select! {
             biased;
-            () = self.stop.given(), if !self.stopped => self.on_stop(),
+            () = self.stop.killed(), if self.stopped != Some(Stopped::Killed) => self.on_kill(),
+            () = self.stop.given(), if self.stopped.is_none() => self.on_end(),
             () = self.group.leader_ended(), if !self.leader_ended => self.on_leader_ended(),
             () = sleep_until(until.unwrap_or(self.look_at)), if until.is_some() => {
                 self.on_deadline();
@@ -105,7 +118,7 @@ impl Supervisor {
 
     /// The run was stopped and even its sink has had its time.
     pub(crate) fn sink_is_overdue(&self) -> bool {
-        self.stopped && self.is_overdue()
+        self.stopped.is_some() && self.is_overdue()
     }
 
     /// Ends the group and returns how the leader ended.
@@ -119,8 +132,26 @@ impl Supervisor {
         (exit, self.leftovers_killed, self.usage)
     }
 
-    fn on_stop(&mut self) {
-        self.stopped = true;
+    fn on_end(&mut self) {
+        self.stopped = Some(Stopped::Ended);
+        let until = later(Instant::now(), self.grace.min(END_GRACE_MAX));
+        self.phase = match self.phase {
+            Phase::Running { .. } => {
+                self.ended_by = Some(EndedBy::Stop);
+                self.group.terminate();
+                Phase::Terminating { until }
+            }
+            Phase::Draining { until: sooner } => {
+                self.group.terminate();
+                Phase::Draining { until: sooner.min(until) }
+            }
+            Phase::Terminating { until: sooner } => Phase::Terminating { until: sooner.min(until) },
+            ending @ (Phase::Killing | Phase::Cut { .. } | Phase::Overdue) => ending,
+        };
+    }
+
+    fn on_kill(&mut self) {
+        self.stopped = Some(Stopped::Killed);
         self.group.kill();
         if self.leader_ended {
             self.phase = Phase::Cut { until: Instant::now() + AFTER_KILL };
@@ -132,12 +163,7 @@ impl Supervisor {
 
     fn on_leader_ended(&mut self) {
         self.leader_ended = true;
-        let peak_rss_bytes = self.peak_rss_bytes;
-        self.usage = telemetry::cpu_times(self.group.id()).map(|(cpu_user, cpu_system)| Usage {
-            cpu_user,
-            cpu_system,
-            peak_rss_bytes,
-        });
+        self.usage = telemetry::usage(self.group.id(), self.peak_rss_bytes);
         let now = Instant::now();
         self.phase = match self.phase {
             Phase::Running { .. } => Phase::Draining { until: later(now, self.grace) },
@@ -171,7 +197,8 @@ impl Supervisor {
     }
 
     fn look(&mut self) {
-        self.peak_rss_bytes = telemetry::peak_rss_bytes(self.group.id()).or(self.peak_rss_bytes);
+        // The highest of all looks: a command that replaces itself begins a new mark.
+        self.peak_rss_bytes = telemetry::peak_rss_bytes(self.group.id()).max(self.peak_rss_bytes);
         self.look_at = Instant::now() + self.look_after;
         self.look_after = (self.look_after * 2).min(LOOK_AFTER_MAX);
     }
@@ -206,5 +233,9 @@ fn later(now: Instant, wait: Duration) -> Instant {
 /// How long the output of a killed group may take to end.
 const AFTER_KILL: Duration = Duration::from_secs(1);
 
-const LOOK_AFTER_MIN: Duration = Duration::from_millis(10);
+/// The most time that a stopped command has between `SIGTERM` and `SIGKILL`.
+pub const END_GRACE_MAX: Duration = Duration::from_secs(3);
+
+/// Looks come after 0, 1, 3, 7, 15 ms and so on.
+const LOOK_AFTER_MIN: Duration = Duration::from_millis(1);
 const LOOK_AFTER_MAX: Duration = Duration::from_millis(500);

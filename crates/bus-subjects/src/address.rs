@@ -70,6 +70,32 @@ macro_rules! addresses {
                 }
             }
 
+            /// The pattern of the address that [`parse`](Self::parse) would read; keeps nothing.
+            ///
+            /// # Errors
+            /// As [`parse`](Self::parse).
+            pub fn kind_of(subject: &Subject) -> Result<AddressKind, SubjectError> {
+                let unknown = || SubjectError::NotRegistered { subject: subject.as_str().into() };
+                let [root, word, workspace, middle, last] = five(subject).ok_or_else(unknown)?;
+                if root != ROOT {
+                    return Err(unknown());
+                }
+                match (word, last) {
+                    $(($word, $last) => {
+                        WorkspaceId::check(workspace)?;
+                        $id_type::check(middle)?;
+                        Ok(AddressKind::$name)
+                    })*
+                    $(($open_word, last) => {
+                        WorkspaceId::check(workspace)?;
+                        $mid_type::check(middle)?;
+                        $end_type::check(last)?;
+                        Ok(AddressKind::$open)
+                    })*
+                    _ => Err(unknown()),
+                }
+            }
+
             /// The registered pattern of this address.
             #[must_use]
             pub fn kind(&self) -> AddressKind {
@@ -106,6 +132,8 @@ addresses! {
         Terminal { session: SessionId } = "events", "terminal";
         /// `vak.events.<ws>.<session>.telemetry`: samples of CPU and memory.
         Telemetry { session: SessionId } = "events", "telemetry";
+        /// `vak.events.<ws>.<session>.alert`: what somebody should look at, signed by itself.
+        Alert { session: SessionId } = "events", "alert";
         /// `vak.work.<ws>.<role>.task`: the work queue of a role.
         Task { role: RoleName } = "work", "task";
         /// `vak.agent.<ws>.<agent>.inbox`: the mailbox of one agent.
@@ -124,6 +152,8 @@ addresses! {
         KeyGrant { agent: AgentId } = "keys", "grant";
         /// `vak.state.<ws>.<kind>.changed`: explains a change of a watched value.
         StateChanged { kind: KindName } = "state", "changed";
+        /// `vak.outbox.<ws>.<agent>.record`: what an agent sent to a hub that may be away.
+        Outbox { agent: AgentId } = "outbox", "record";
     }
     open {
         /// `vak.history.<ws>.<kind>.<key>`: the past of a watched value.
@@ -198,6 +228,14 @@ impl Address {
         Filter::trusted(format!("{ROOT}.events.{workspace}.{session}.>"))
     }
 
+    /// Everything that was recorded of a workspace's live events, by kind:
+    /// `vak.history.<ws>.tokens.*` and `vak.history.<ws>.terminal.*`, each with the session last.
+    #[must_use]
+    pub fn filter_recordings(workspace: &WorkspaceId) -> [Filter; 2] {
+        [AddressKind::Tokens, AddressKind::Terminal]
+            .map(|kind| AddressKind::History.filter_of(Some(workspace), kind.verb()))
+    }
+
     /// Everything of a workspace below the root: `vak.*.<ws>.>`.
     #[must_use]
     pub fn filter_workspace(workspace: &WorkspaceId) -> Filter {
@@ -227,8 +265,13 @@ impl From<&Address> for Subject {
 }
 
 fn five(subject: &Subject) -> Option<[&str; 5]> {
-    let mut levels = subject.levels();
-    let mut next = || levels.next();
+    let mut rest = Some(subject.as_str());
+    let mut next = || {
+        let levels = rest?;
+        let Some(dot) = levels.bytes().position(|byte| byte == b'.') else { return rest.take() };
+        rest = levels.get(dot + 1..);
+        levels.get(..dot)
+    };
     let five = [next()?, next()?, next()?, next()?, next()?];
     next().is_none().then_some(five)
 }

@@ -125,15 +125,32 @@ impl<'de> serde::Deserialize<'de> for Filter {
 }
 
 fn covers(outer: &str, inner: &str) -> bool {
-    let (mut outer, mut inner) = (outer.split('.'), inner.split('.'));
+    let (mut outer, mut inner) = (Some(outer.as_bytes()), Some(inner.as_bytes()));
     loop {
-        match (outer.next(), inner.next()) {
+        let (outer_levels, inner_levels) = match (outer, inner) {
+            (Some(outer), Some(inner)) => (outer, inner),
             (None, None) => return true,
-            (Some(">"), Some(_)) => return true,
-            (Some("*"), Some(level)) if level != ">" => {}
-            (Some(a), Some(b)) if a == b => {}
             _ => return false,
+        };
+        let (level, outer_rest) = split_level(outer_levels);
+        if level == b">" {
+            return true;
         }
+        let (inner_level, inner_rest) = split_level(inner_levels);
+        let fits = if level == b"*" { inner_level != b">" } else { level == inner_level };
+        if !fits {
+            return false;
+        }
+        (outer, inner) = (outer_rest, inner_rest);
+    }
+}
+
+/// The first level and what stands behind its dot. Levels are short: a plain loop finds the dot
+/// sooner than a search that looks at many bytes at once.
+fn split_level(levels: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match levels.iter().position(|byte| *byte == b'.') {
+        Some(dot) => (levels.get(..dot).unwrap_or_default(), levels.get(dot + 1..)),
+        None => (levels, None),
     }
 }
 

@@ -11,6 +11,8 @@ pub enum AddressKind {
     Terminal,
     /// `vak.events.<ws>.<session>.telemetry`
     Telemetry,
+    /// `vak.events.<ws>.<session>.alert`
+    Alert,
     /// `vak.work.<ws>.<role>.task`
     Task,
     /// `vak.agent.<ws>.<agent>.inbox`
@@ -29,6 +31,8 @@ pub enum AddressKind {
     KeyGrant,
     /// `vak.state.<ws>.<kind>.changed`
     StateChanged,
+    /// `vak.outbox.<ws>.<agent>.record`
+    Outbox,
     /// `vak.history.<ws>.<kind>.<key>`
     History,
     /// `vak.call.<ws>.<module>.<verb>`
@@ -50,10 +54,11 @@ pub enum Plane {
 
 impl AddressKind {
     /// Every registered pattern, in the order of the specification.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Tokens,
         Self::Terminal,
         Self::Telemetry,
+        Self::Alert,
         Self::Task,
         Self::Inbox,
         Self::Receipt,
@@ -63,6 +68,7 @@ impl AddressKind {
         Self::RoomControl,
         Self::KeyGrant,
         Self::StateChanged,
+        Self::Outbox,
         Self::History,
         Self::Call,
         Self::Condition,
@@ -72,7 +78,7 @@ impl AddressKind {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Self::Tokens | Self::Terminal | Self::Telemetry => "events",
+            Self::Tokens | Self::Terminal | Self::Telemetry | Self::Alert => "events",
             Self::Task => "work",
             Self::Inbox => "agent",
             Self::Receipt => "receipts",
@@ -81,6 +87,7 @@ impl AddressKind {
             Self::RoomMessage | Self::RoomControl => "room",
             Self::KeyGrant => "keys",
             Self::StateChanged => "state",
+            Self::Outbox => "outbox",
             Self::History => "history",
             Self::Call => "call",
             Self::Condition => "conditions",
@@ -94,6 +101,7 @@ impl AddressKind {
             Self::Tokens => Some("tokens"),
             Self::Terminal => Some("terminal"),
             Self::Telemetry => Some("telemetry"),
+            Self::Alert => Some("alert"),
             Self::Task => Some("task"),
             Self::Inbox => Some("inbox"),
             Self::Receipt => Some("completed"),
@@ -103,6 +111,7 @@ impl AddressKind {
             Self::RoomControl => Some("control"),
             Self::KeyGrant => Some("grant"),
             Self::StateChanged => Some("changed"),
+            Self::Outbox => Some("record"),
             Self::History | Self::Call | Self::Condition => None,
         }
     }
@@ -111,7 +120,7 @@ impl AddressKind {
     #[must_use]
     pub fn plane(self) -> Plane {
         match self {
-            Self::Tokens | Self::Terminal | Self::Telemetry | Self::StateChanged => {
+            Self::Tokens | Self::Terminal | Self::Telemetry | Self::Alert | Self::StateChanged => {
                 Plane::Ephemeral
             }
             Self::Call => Plane::Call,

@@ -113,6 +113,19 @@ impl BucketName {
         Self(of_workspace("VAK_CANCELS", workspace).into())
     }
 
+    /// The bucket of what became of a workspace's outbox records: `VAK_OUTBOX_<workspace>`.
+    #[must_use]
+    pub fn outbox(workspace: &WorkspaceId) -> Self {
+        Self(of_workspace("VAK_OUTBOX", workspace).into())
+    }
+
+    /// The bucket of a workspace's directory: whom it certified, and whose keys it took back:
+    /// `VAK_AGENTS_<workspace>`.
+    #[must_use]
+    pub fn agents(workspace: &WorkspaceId) -> Self {
+        Self(of_workspace("VAK_AGENTS", workspace).into())
+    }
+
     /// The subject that stands for `key` of this bucket in access policies and on NATS.
     #[must_use]
     pub fn key_subject(&self, key: &BucketKey) -> Subject {

@@ -14,15 +14,17 @@ pub enum Role {
     /// Takes tasks of its role, answers calls of the module that is called like its role, and
     /// reports on its own session.
     Worker,
-    /// Hands out tasks, steers agents, asks modules, and sees events, receipts and dead letters.
+    /// Hands out tasks, steers agents, asks modules, and sees events, receipts and dead letters;
+    /// sends through an outbox of its own.
     Orchestrator,
-    /// Watches live events, nothing else.
+    /// Watches live events and what was recorded of them, nothing else.
     Observer,
     /// An orchestrator that also runs the place: dead letters, conditions, approvals.
     Operator,
     /// Reads evidence and publishes nothing.
     Auditor,
-    /// Sweeps up: dead letters for any agent, claim marks, conditions.
+    /// Sweeps up and keeps: dead letters for any agent, claim marks, conditions, what waits in
+    /// outboxes, and recordings.
     Keeper,
     /// A view: sees only what its declaration adds.
     View,
@@ -70,7 +72,8 @@ impl Role {
 
 impl AclPolicy {
     /// The policy of an agent in a role. Every role may read its own reply inbox,
-    /// `_INBOX.<agent>.>`.
+    /// `_INBOX.<agent>.>`, and the directory of its workspace: who does not know a signer cannot
+    /// check what it signed.
     #[must_use]
     pub fn for_role(role: Role, scope: &AclScope) -> Self {
         let mut policy = match role {
@@ -83,6 +86,7 @@ impl AclPolicy {
             Role::View => Self::default(),
         };
         policy.subscribe.allow.push(reply_inbox(&scope.agent));
+        policy.subscribe.allow.push(BucketName::agents(&scope.workspace).all_keys());
         policy
     }
 
@@ -151,6 +155,7 @@ fn orchestrator(scope: &AclScope) -> AclPolicy {
         any(AddressKind::Task, scope),
         any(AddressKind::Inbox, scope),
         any(AddressKind::Call, scope),
+        own(AddressKind::Outbox, scope),
     ];
     policy.subscribe.allow = vec![
         own(AddressKind::Inbox, scope),
@@ -159,13 +164,18 @@ fn orchestrator(scope: &AclScope) -> AclPolicy {
         any(AddressKind::DeadLetter, scope),
         results(scope),
         result_blobs(scope),
+        // What it sent and what became of it.
+        own(AddressKind::Outbox, scope),
+        outbox_states(scope),
     ];
+    policy.subscribe.allow.extend(recordings(scope));
     policy
 }
 
 fn observer(scope: &AclScope) -> AclPolicy {
     let mut policy = AclPolicy::default();
     policy.subscribe.allow = vec![Address::filter_events(&scope.workspace)];
+    policy.subscribe.allow.extend(recordings(scope));
     policy
 }
 
@@ -186,6 +196,9 @@ fn operator(scope: &AclScope) -> AclPolicy {
         of_work_stream("CONSUMER.PAUSE", ".*", scope),
         // To have the host make a backup (ADR 0008).
         of_work_stream("STREAM.SNAPSHOT", "", scope),
+        // A record that the hub refused is sent again in its author's name.
+        any(AddressKind::Outbox, scope),
+        of_outbox_stream("STREAM.INFO", "", scope),
     ];
     policy.subscribe.allow = vec![
         any(AddressKind::Approval, scope),
@@ -193,6 +206,7 @@ fn operator(scope: &AclScope) -> AclPolicy {
         any(AddressKind::Task, scope),
         claims(scope),
         BucketName::cancels(&scope.workspace).flat_keys(),
+        any(AddressKind::Outbox, scope),
     ];
     policy
 }
@@ -205,6 +219,7 @@ fn auditor(scope: &AclScope) -> AclPolicy {
         any(AddressKind::DeadLetter, scope),
         Address::filter_events(&scope.workspace),
     ];
+    policy.subscribe.allow.extend(recordings(scope));
     policy
 }
 
@@ -215,13 +230,22 @@ fn keeper(scope: &AclScope) -> AclPolicy {
         any(AddressKind::Condition, scope),
         claims(scope),
         discard_dead_letters(),
+        outbox_states(scope),
+        of_outbox_stream("CONSUMER.DELETE", ".*", scope),
+        // A recording has a bound: its oldest part goes.
+        discard_recordings(scope),
     ];
+    policy.publish.allow.extend(recordings(scope));
     policy.subscribe.allow = vec![
         // A stuck task can only be diverted by reading it from its queue.
         any(AddressKind::Task, scope),
         any(AddressKind::Condition, scope),
         claims(scope),
+        // What waits for the hub is carried there and marked.
+        any(AddressKind::Outbox, scope),
+        outbox_states(scope),
     ];
+    policy.subscribe.allow.extend(recordings(scope));
     policy
 }
 
@@ -270,10 +294,30 @@ fn of_work_stream(verb: &str, rest: &str, scope: &AclScope) -> Filter {
     Filter::trusted(format!("$JS.API.{verb}.VAK_WORK_{}{rest}", scope.workspace))
 }
 
+/// What may be done with the stream of a workspace's outboxes.
+fn of_outbox_stream(verb: &str, rest: &str, scope: &AclScope) -> Filter {
+    Filter::trusted(format!("$JS.API.{verb}.VAK_OUTBOX_{}{rest}", scope.workspace))
+}
+
+/// The bucket of what became of outbox records.
+fn outbox_states(scope: &AclScope) -> Filter {
+    BucketName::outbox(&scope.workspace).flat_keys()
+}
+
 /// Removing one message of the stream of dead letters; which one is for whoever executes it to
 /// judge, as the subject does not say.
 fn discard_dead_letters() -> Filter {
     Filter::trusted("$JS.API.STREAM.MSG.DELETE.VAK_DLQ".to_owned())
+}
+
+/// What was recorded of live events: for whoever may hear those.
+fn recordings(scope: &AclScope) -> [Filter; 2] {
+    Address::filter_recordings(&scope.workspace)
+}
+
+/// Removing one part of what was recorded.
+fn discard_recordings(scope: &AclScope) -> Filter {
+    Filter::trusted(format!("$JS.API.STREAM.MSG.DELETE.VAK_REC_{}", scope.workspace))
 }
 
 fn reply_inbox(agent: &AgentId) -> Filter {

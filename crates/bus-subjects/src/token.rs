@@ -1,10 +1,12 @@
 //! One level of a registered subject: its alphabet and length.
 
+use std::sync::Arc;
+
 use crate::SubjectError;
 
 /// A text that is safe as one level of a subject: 1 to 64 bytes of `[A-Za-z0-9_~-]`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(Box<str>);
+pub struct Token(Arc<str>);
 
 impl Token {
     /// The longest token, in bytes.

@@ -16,7 +16,7 @@ mod golden;
 
 #[test]
 fn subjects_are_as_the_specification_says() {
-    golden::check("subjects.json", 151, |case| out(case).unwrap_or_else(|error| refused(&error)));
+    golden::check("subjects.json", 156, |case| out(case).unwrap_or_else(|error| refused(&error)));
 }
 
 fn out(case: &Value) -> Result<Value, SubjectError> {
@@ -69,6 +69,7 @@ fn render(case: &Value) -> Result<Value, SubjectError> {
         "tokens" => Address::Tokens { workspace, session: id(0).parse()? },
         "terminal" => Address::Terminal { workspace, session: id(0).parse()? },
         "telemetry" => Address::Telemetry { workspace, session: id(0).parse()? },
+        "alert" => Address::Alert { workspace, session: id(0).parse()? },
         "task" => Address::Task { workspace, role: id(0).parse()? },
         "inbox" => Address::Inbox { workspace, agent: id(0).parse()? },
         "receipt" => Address::Receipt { workspace, session: id(0).parse()? },
@@ -78,6 +79,7 @@ fn render(case: &Value) -> Result<Value, SubjectError> {
         "room-control" => Address::RoomControl { workspace, room: id(0).parse()? },
         "key-grant" => Address::KeyGrant { workspace, agent: id(0).parse()? },
         "state-changed" => Address::StateChanged { workspace, kind: id(0).parse()? },
+        "outbox" => Address::Outbox { workspace, agent: id(0).parse()? },
         "history" => Address::History { workspace, kind: id(0).parse()?, key: id(1).parse()? },
         "call" => Address::Call { workspace, module: id(0).parse()?, verb: id(1).parse()? },
         "condition" => Address::Condition { workspace, kind: id(0).parse()?, key: id(1).parse()? },
@@ -107,6 +109,7 @@ fn name(kind: AddressKind) -> &'static str {
         AddressKind::Tokens => "tokens",
         AddressKind::Terminal => "terminal",
         AddressKind::Telemetry => "telemetry",
+        AddressKind::Alert => "alert",
         AddressKind::Task => "task",
         AddressKind::Inbox => "inbox",
         AddressKind::Receipt => "receipt",
@@ -116,6 +119,7 @@ fn name(kind: AddressKind) -> &'static str {
         AddressKind::RoomControl => "room-control",
         AddressKind::KeyGrant => "key-grant",
         AddressKind::StateChanged => "state-changed",
+        AddressKind::Outbox => "outbox",
         AddressKind::History => "history",
         AddressKind::Call => "call",
         AddressKind::Condition => "condition",

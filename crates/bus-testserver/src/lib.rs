@@ -10,6 +10,13 @@ use bus_nats::server::{
 };
 use tempfile::TempDir;
 
+pub use cluster::{TestCluster, free_address};
+pub use pair::TestPair;
+
+mod cluster;
+mod pair;
+mod wire;
+
 /// A running server and its folder; both go when it is dropped.
 ///
 /// It is a [`NatsServer`]: `url`, `kill`, `freeze`, `thaw`, `restart` and the rest are its own.
@@ -37,10 +44,14 @@ impl TestServer {
     #[must_use]
     #[expect(clippy::panic, reason = "test support: without its server a test must fail")]
     pub fn start_with(config: ServerConfig) -> Self {
+        Self::try_start_with(config).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[expect(clippy::panic, reason = "test support: without a folder a test must fail")]
+    fn try_start_with(config: ServerConfig) -> Result<Self, ServerError> {
         let home = tempfile::tempdir().unwrap_or_else(|error| panic!("temporary folder: {error}"));
         let options = ServerOptions { config, ..options(home.path()) };
-        let server = NatsServer::start(options).unwrap_or_else(|error| panic!("{error}"));
-        Self { server, home }
+        Ok(Self { server: NatsServer::start(options)?, home })
     }
 
     /// The folder in which the server's own one lies.

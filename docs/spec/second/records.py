@@ -94,6 +94,47 @@ def dead_letter_id(stream, stored_unix_ns, seq):
     return f"{stream[:64]}@{stored_unix_ns}:{seq}"
 
 
+GIVEN_UP = ["exhausted", "hopeless", "vanished", "refused", "key-withdrawn", "expired", "cancelled"]
+
+
+def _whole(value, bits):
+    return type(value) is int and 0 <= value < 2**bits
+
+
+ALERTS = {
+    "vak.alert.dead-letter": {
+        "letter": lambda value: value is None or _whole(value, 64),
+        "task": lambda value: isinstance(value, str),
+        "kind": lambda value: value in GIVEN_UP,
+        "attempts": lambda value: _whole(value, 32),
+        "queue": lambda value: isinstance(value, str),
+    },
+    "vak.alert.dead-letter-failed": {
+        "task": lambda value: isinstance(value, str),
+        "kind": lambda value: value in GIVEN_UP,
+        "error_kind": lambda value: isinstance(value, str),
+        "queue": lambda value: isinstance(value, str),
+    },
+}
+
+
+def read_alert(event_type, raw):
+    """An alert's members in their order."""
+    if event_type not in ALERTS:
+        raise Refused("alert-type")
+    members = ALERTS[event_type]
+    try:
+        alert = strict_json(raw)
+    except ValueError:
+        raise Refused("alert") from None
+    if not isinstance(alert, dict) or not set(alert) <= set(members):
+        raise Refused("alert")
+    if not all((name in alert or name == "letter") and is_good(alert.get(name))
+               for name, is_good in members.items()):
+        raise Refused("alert")
+    return {name: alert[name] for name in members if alert.get(name) is not None}
+
+
 # --- approvals ----------------------------------------------------------------------------------
 
 
@@ -115,28 +156,104 @@ def _members(raw, needed, optional=()):
     return value
 
 
+def _absent_or(check, value):
+    return value is None or check(value)
+
+
+def _canonical_time(value):
+    try:
+        attributes.time_of_text(value)
+    except (Refused, TypeError, AttributeError):
+        return False
+    return True
+
+
+def _leaf(value):
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+
+def _kept(value, names):
+    return {name: value[name] for name in names if value.get(name) is not None}
+
+
+REQUEST = ("action", "target", "choices", "approval_choice", "question", "run", "valid_s",
+           "answer_until", "supersedes")
+
+
 def read_approval_request(raw):
-    r = _members(raw, ("action", "target", "choices"))
-    choices = r["choices"]
+    r = _members(raw, REQUEST[:3], REQUEST[3:])
+    choices, valid = r["choices"], r.get("valid_s")
     if not (_text(r["action"], 1, 128) and _text(r["target"], 0, 1024)
             and isinstance(choices, list) and 2 <= len(choices) <= 16
             and all(_text(choice, 1, 64) for choice in choices)
-            and len(set(choices)) == len(choices)):
+            and len(set(choices)) == len(choices)
+            and _absent_or(lambda text: _text(text, 1, 64), r.get("approval_choice"))
+            and _absent_or(lambda text: _text(text, 1, 1024), r.get("question"))
+            and _absent_or(lambda text: _text(text, 1, 128), r.get("run"))
+            and (valid is None or type(valid) is int and 1 <= valid <= 604_800)
+            and _absent_or(_canonical_time, r.get("answer_until"))
+            and _absent_or(_leaf, r.get("supersedes"))):
         raise Refused("approval")
-    return {name: r[name] for name in ("action", "target", "choices")}
+    written = _kept(r, REQUEST)
+    for name, default in (("approval_choice", "yes"), ("valid_s", 3600)):
+        if written.get(name) == default:
+            del written[name]
+    return written
+
+
+AUTHORIZATION = ("action", "target", "approval_choice", "run")
+
+
+def _authorization(value):
+    if not isinstance(value, dict) or not set(AUTHORIZATION[:3]) <= set(value) <= {*AUTHORIZATION}:
+        raise Refused("approval")
+    if not (_text(value["action"], 1, 128) and _text(value["target"], 0, 1024)
+            and _text(value["approval_choice"], 1, 64)
+            and _absent_or(lambda text: _text(text, 1, 128), value.get("run"))):
+        raise Refused("approval")
+    return _kept(value, AUTHORIZATION)
+
+
+VERDICT = ("request_id", "choice", "note", "authorization", "valid_until")
 
 
 def read_approval_verdict(raw):
-    v = _members(raw, ("request_id", "choice"), ("note",))
+    v = _members(raw, VERDICT[:2], VERDICT[2:])
     note = v.get("note")
+    bound = v.get("authorization") is not None
     if not (_text(v["request_id"], 1, 128) and _text(v["choice"], 1, 64)
-            and (note is None or isinstance(note, str) and 1 <= len(note.encode()) <= 4096)):
+            and (note is None or isinstance(note, str) and 1 <= len(note.encode()) <= 4096)
+            and bound == (v.get("valid_until") is not None)
+            and _absent_or(_canonical_time, v.get("valid_until"))):
         raise Refused("approval")
-    return {name: v[name] for name in ("request_id", "choice", "note") if v.get(name) is not None}
+    written = _kept(v, VERDICT)
+    if bound:
+        written["authorization"] = _authorization(v["authorization"])
+    return written
+
+
+END = ("approval", "request_id", "verdict", "authorization", "choice", "by")
+END_NEEDS = {"consumed": {"approval", "request_id", "verdict", "authorization", "choice"},
+             "withdrawn": {"approval"}, "superseded": {"approval", "by"}}
+
+
+def read_approval_end(kind, raw):
+    written = _kept(_members(raw, END[:1], END[1:]), END)
+    needs = END_NEEDS[kind]
+    if not (needs <= set(written) <= needs | {"request_id"} and _leaf(written["approval"])
+            and _absent_or(lambda text: _text(text, 1, 128), written.get("request_id"))
+            and _absent_or(_leaf, written.get("verdict"))
+            and _absent_or(lambda text: _text(text, 1, 64), written.get("choice"))
+            and _absent_or(lambda text: _text(text, 1, 128), written.get("by"))):
+        raise Refused("approval")
+    if "authorization" in written:
+        written["authorization"] = _authorization(written["authorization"])
+    return written
 
 
 def approval_ids(request_leaf, verdict_leaf):
-    return {"verdict": f"{request_leaf}.verdict", "notice": f"{verdict_leaf}.notice"}
+    return {"verdict": f"{request_leaf}.verdict", "withdrawal": f"{request_leaf}.withdrawn",
+            "notice": f"{verdict_leaf}.notice"}
 
 
 # --- certificates: NATS user JWTs of version 2 --------------------------------------------------
@@ -218,7 +335,8 @@ def certificate(account_seed, agent_public, workspace, agent, roles, session, qu
     rest = {"iat": issued_unix_s, "iss": account, "name": agent,
             "sub": crypto.public_text("user", agent_public)}
     own_id = base64.b32encode(_sha512_256(_go_json({**head, **rest}))).decode().rstrip("=")
-    tags = [f"workspace:{workspace}"] + [f"role:{role}" for role in roles]
+    tags = [f"workspace:{workspace}"] + [f"role:{role}" for role in roles] \
+        + [f"{kind}:{name}" for kind, name in (("session", session), ("queue", queue)) if name]
     body = {**permissions(subjects.union(policies)), "subs": -1, "data": -1, "payload": -1,
             "tags": tags, "type": "user", "version": 2}
     claims = {**head, "jti": own_id, **rest, "nats": body}
@@ -244,19 +362,25 @@ def read_certificate(token):
             and nats.get("bearer_token", False) is False \
             and all(_is_int(claims.get(name, 0), -2**63, 2**63 - 1) for name in ("iat", "exp", "nbf"))
         good = good and crypto.is_signed(issuer[1], token.rpartition(".")[0].encode(), parts[2])
-        workspaces = [tag[10:] for tag in tags if tag.startswith("workspace:")]
-        roles = [tag[5:] for tag in tags if tag.startswith("role:")]
-        good = good and len(workspaces) == 1 and len(roles) + 1 == len(tags) \
-            and set(roles) <= set(subjects.ROLES)
+        said = {"workspace": [], "role": [], "session": [], "queue": []}
+        for tag in tags:
+            kind, _, name = tag.partition(":")
+            said[kind].append(name)
+        roles = said["role"]
+        good = good and len(said["workspace"]) == 1 and len(said["session"]) <= 1 \
+            and len(said["queue"]) <= 1 and set(roles) <= set(subjects.ROLES)
         if not good:
             raise refused
-        workspace = subjects.token("workspace", workspaces[0])
+        session, queue = (subjects.token(kind, said[kind][0]) if said[kind] else None
+                          for kind in ("session", "queue"))
+        workspace = subjects.token("workspace", said["workspace"][0])
         agent = subjects.token("agent", claims.get("name", ""))
     except (ValueError, KeyError, TypeError, AttributeError, Refused):
         raise refused from None
     expires = claims.get("exp", 0)
-    policies = [subjects.policy(role, workspace, agent, None, None) for role in roles]
-    return {"workspace": workspace, "agent": agent, "roles": roles, "nkey": claims["sub"],
+    policies = [subjects.policy(role, workspace, agent, session, queue) for role in roles]
+    return {"workspace": workspace, "agent": agent, "roles": roles, "session": session,
+            "queue": queue, "nkey": claims["sub"],
             "key": subject[1], "issuer": claims["iss"], "issued": claims.get("iat", 0),
             "begins": max(claims.get("iat", 0), claims.get("nbf", 0)), "expires": expires or None,
             "rules": subjects.union(policies)}
@@ -290,6 +414,64 @@ def read_revocation(line, account):
     if not crypto.is_signed(crypto.public_of_text(account)[1], said.encode(), signature):
         raise Refused("signature")
     return {"workspace": workspace, "agent": agent, "nkey": parts[3], "at": parts[4]}
+
+
+# --- tickets ------------------------------------------------------------------------------------
+
+TICKET_TAG, TICKET_PREFIX = "vak-bus/ticket/v1", "vakt1."
+
+
+def _packed_text(text):
+    return len(text.encode()).to_bytes(2, "little") + text.encode()
+
+
+def ticket(account_seed, id_, end_unix_s, workspace, agent, session, queue, roles):
+    """The text that lets its bearer in once."""
+    said = id_ + end_unix_s.to_bytes(8, "little", signed=True)
+    said += b"".join(map(_packed_text, (workspace, agent, session or "", queue or "")))
+    said += bytes([len(roles)]) + b"".join(map(_packed_text, roles))
+    signature = crypto.sign(account_seed, _packed_text(TICKET_TAG) + said)
+    return f"{TICKET_PREFIX}{_base64url(said)}.{_base64url(signature)}"
+
+
+def read_ticket(text, account):
+    """What a ticket says, once its form and the account's signature hold."""
+    refused = Refused("ticket")
+    parts = [attributes.base64url_of(part) for part in text[len(TICKET_PREFIX):].split(".")]
+    if len(text.encode()) > 1024 or not text.startswith(TICKET_PREFIX) or len(parts) != 2 \
+            or None in parts or len(parts[1]) != 64:
+        raise refused
+    rest = said = parts[0]
+
+    def take(count):
+        nonlocal rest
+        head, rest = rest[:count], rest[count:]
+        if len(head) != count:
+            raise refused
+        return head
+
+    def packed_text():
+        return take(int.from_bytes(take(2), "little")).decode()
+
+    try:
+        id_, end = take(16), int.from_bytes(take(8), "little", signed=True)
+        workspace = subjects.token("workspace", packed_text())
+        agent = subjects.token("agent", packed_text())
+        session, queue = packed_text(), packed_text()
+        for name, value in (("session", session), ("role_name", queue)):
+            if value:
+                subjects.token(name, value)
+        roles = [packed_text() for _ in range(take(1)[0])]
+        ranks = [subjects.ROLES.index(role) for role in roles]
+    except (ValueError, Refused):
+        raise refused from None
+    if rest or not roles or ranks != sorted(set(ranks)) or not 0 <= end <= (2**63 - 1) // 10**9:
+        raise refused
+    signed = _packed_text(TICKET_TAG) + said
+    if not crypto.is_signed(crypto.public_of_text(account)[1], signed, parts[1]):
+        raise Refused("signature")
+    return {"id": id_.hex(), "end_unix_s": end, "workspace": workspace, "agent": agent,
+            "session": session or None, "queue": queue or None, "roles": roles}
 
 
 # --- checkpoints: C2SP signed notes -------------------------------------------------------------

@@ -105,6 +105,7 @@ ADDRESSES = [
     ("tokens", "events", ["session"], "tokens", "live", "sender"),
     ("terminal", "events", ["session"], "terminal", "live", "sender"),
     ("telemetry", "events", ["session"], "telemetry", "live", "sender"),
+    ("alert", "events", ["session"], "alert", "live", "sender"),
     ("task", "work", ["role"], "task", "durable", "sender"),
     ("inbox", "agent", ["agent"], "inbox", "durable", "sender"),
     ("receipt", "receipts", ["session"], "completed", "durable", "subject"),
@@ -114,6 +115,7 @@ ADDRESSES = [
     ("room-control", "room", ["room"], "control", "durable", "subject"),
     ("key-grant", "keys", ["agent"], "grant", "durable", "sender"),
     ("state-changed", "state", ["kind"], "changed", "live", "sender"),
+    ("outbox", "outbox", ["agent"], "record", "durable", "sender"),
     ("history", "history", ["kind", "key"], None, "durable", "sender"),
     ("call", "call", ["module", "verb"], None, "call", "sender"),
     ("condition", "conditions", ["kind", "key"], None, "durable", "sender"),
@@ -199,6 +201,9 @@ def policy(role, workspace, agent, session, queue):
     results = f"$KV.{bucket_of_workspace('VAK_RESULTS', ws)}.*"
     result_blobs = f"$O.{bucket_of_workspace('VAK_RESULTS', ws)}.M.*"
     inbox = pattern("inbox", ws, agent)
+    outbox = pattern("outbox", ws, agent)
+    outbox_states = f"$KV.{bucket_of_workspace('VAK_OUTBOX', ws)}.*"
+    recordings = [f"vak.history.{ws}.tokens.*", f"vak.history.{ws}.terminal.*"]
     rules = {("deny", "publish"): [], ("allow", "publish"): [],
              ("deny", "subscribe"): [], ("allow", "subscribe"): []}
     publish, subscribe = rules["allow", "publish"], rules["allow", "subscribe"]
@@ -211,9 +216,9 @@ def policy(role, workspace, agent, session, queue):
                       results, cancels, pattern("call", ws, queue)]
         rules["deny", "subscribe"] += [f"vak.approvals.{ws}.>"]
     if role in ("orchestrator", "operator"):
-        publish += [pattern("task", ws), pattern("inbox", ws), pattern("call", ws)]
+        publish += [pattern("task", ws), pattern("inbox", ws), pattern("call", ws), outbox]
         subscribe += [inbox, events, pattern("receipt", ws), pattern("dead-letter", ws), results,
-                      result_blobs]
+                      result_blobs, outbox, outbox_states, *recordings]
     if role == "operator":
         publish += [pattern("dead-letter", ws), pattern("condition", ws),
                     pattern("approval", ws), DISCARD_DEAD_LETTERS, cancels,
@@ -221,19 +226,23 @@ def policy(role, workspace, agent, session, queue):
                     f"$JS.API.STREAM.INFO.VAK_WORK_{ws}",
                     f"$JS.API.CONSUMER.LIST.VAK_WORK_{ws}",
                     f"$JS.API.CONSUMER.PAUSE.VAK_WORK_{ws}.*",
-                    f"$JS.API.STREAM.SNAPSHOT.VAK_WORK_{ws}"]
+                    f"$JS.API.STREAM.SNAPSHOT.VAK_WORK_{ws}", pattern("outbox", ws),
+                    f"$JS.API.STREAM.INFO.VAK_OUTBOX_{ws}"]
         subscribe += [pattern("approval", ws), pattern("condition", ws), pattern("task", ws),
-                      claims, cancels]
+                      claims, cancels, pattern("outbox", ws)]
     if role == "observer":
-        subscribe += [events]
+        subscribe += [events, *recordings]
     if role == "auditor":
         subscribe += [pattern("receipt", ws), pattern("approval", ws), pattern("dead-letter", ws),
-                      events]
+                      events, *recordings]
     if role == "keeper":
         publish += [pattern("dead-letter", ws), pattern("condition", ws), claims,
-                    DISCARD_DEAD_LETTERS]
-        subscribe += [pattern("task", ws), pattern("condition", ws), claims]
-    subscribe += [f"_INBOX.{agent}.>"]
+                    DISCARD_DEAD_LETTERS, outbox_states,
+                    f"$JS.API.CONSUMER.DELETE.VAK_OUTBOX_{ws}.*",
+                    f"$JS.API.STREAM.MSG.DELETE.VAK_REC_{ws}", *recordings]
+        subscribe += [pattern("task", ws), pattern("condition", ws), claims,
+                      pattern("outbox", ws), outbox_states, *recordings]
+    subscribe += [f"_INBOX.{agent}.>", f"$KV.{bucket_of_workspace('VAK_AGENTS', ws)}.>"]
     return rules
 
 

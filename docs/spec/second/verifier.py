@@ -31,41 +31,46 @@ class _Run:
         self.by_key, self.place, self.heads = {}, None, {}
 
     def verify(self, kept):
-        self.check_names()
-        for name in NAMES:
+        self.names = self.check_names()
+        for name in self.names:
             self.read_head(name)
         logs = {"certificates": self.read_certificates()}
         self.compare("certificates", logs["certificates"])
         contents, chains = {}, 0
-        for name in NAMES[1:]:
+        for name in self.names[1:]:
             contents[name] = self.read_log(name)
             chains += walk(f"{name}.jsonl", contents[name])
             logs[name] = [entry["line"] for entry in contents[name]]
             self.compare(name, logs[name])
-        self.judge_recorder([entry for name in NAMES[1:] for entry in contents[name]])
+        self.judge_recorder([entry for name in self.names[1:] for entry in contents[name]])
         still_open, twice = answers(contents)
         covered = {}
         for number, text in enumerate(kept, 1):
             name, size = self.compare_kept(text, f"kept checkpoint {number}", logs, contents)
             covered[name] = max(size, covered.get(name, 0))
         return {
-            "verdict": "verified" if self.is_given else "consistent, signer unknown",
+            "verdict": ("verified" if self.is_given else "consistent, signer unknown")
+            + ("" if "tasks" in self.names else ", tasks not shown"),
             "kept": len(kept), "workspace": self.place[0], "session": self.place[1],
             "recorder": self.recorder(), "open": still_open, "twice": twice, "chains": chains,
-            "completeness": {name: shown(covered.get(name), len(logs[name])) for name in NAMES},
-            "entries": {name: len(lines) for name, lines in logs.items()}}
+            "completeness": {name: shown(covered.get(name), len(logs[name]))
+                             for name in self.names},
+            "entries": {name: len(logs.get(name, [])) for name in NAMES}}
 
     def check_names(self):
-        for name in NAMES:
+        has_tasks = not self.files.keys().isdisjoint(("tasks.jsonl", "tasks.checkpoint"))
+        names = [name for name in NAMES if has_tasks or name != "tasks"]
+        for name in names:
             if f"{name}.jsonl" not in self.files:
                 raise Finding("missing-file", f"{name}.jsonl")
-        for name in NAMES:
+        for name in names:
             if f"{name}.checkpoint" not in self.files:
                 raise Finding("incomplete", f"{name}.checkpoint")
         known = {f"{name}.{end}" for name in NAMES for end in ("jsonl", "checkpoint")}
         for file in sorted(self.files):
             if file not in known:
                 raise Finding("unexpected-file", file)
+        return names
 
     def read_head(self, name):
         file = f"{name}.checkpoint"
@@ -148,7 +153,7 @@ class _Run:
             raise Finding("checkpoint-expired", file)
 
     def judge_recorder(self, entries):
-        for name in NAMES:
+        for name in self.names:
             self.vouches_at(f"{name}.checkpoint", self.heads[name], entries)
 
     def compare(self, name, lines):
@@ -168,7 +173,7 @@ class _Run:
             head = records.read_checkpoint(text)
         except Refused:
             raise Finding("checkpoint-form", given) from None
-        origins = {"/".join(("vakbus", *self.place, name)): name for name in NAMES}
+        origins = {"/".join(("vakbus", *self.place, name)): name for name in self.names}
         if head[0] not in origins:
             raise Finding("kept-foreign", given)
         name = origins[head[0]]
@@ -324,22 +329,24 @@ def walk(file, entries):
 
 def answers(contents):
     """Holds receipts against tasks; returns how many tasks are open, and how many ended twice."""
-    tasks = {entry["leaf"]: entry["e"]["id"] for entry in contents["tasks"]}
+    tasks = None
+    if "tasks" in contents:
+        tasks = {entry["leaf"]: entry["e"]["id"] for entry in contents["tasks"]}
     answered = set()
     for number, entry in enumerate(contents["receipts"], 1):
         if entry["said"] is None:
             continue
         cause = entry["e"].get("cause")
-        if cause not in tasks:
+        if cause is None or tasks is not None and cause not in tasks:
             raise Finding("receipt-without-task", "receipts.jsonl", number)
-        if entry["said"] not in ("", tasks[cause]):
+        if tasks is not None and entry["said"] not in ("", tasks[cause]):
             raise Finding("receipt-mismatch", "receipts.jsonl", number)
         if cause in answered:
             raise Finding("receipt-twice", "receipts.jsonl", number)
         answered.add(cause)
     given_up = {entry["e"].get("cause") for entry in contents["dead-letters"]}
-    still_open = sum(leaf not in answered and leaf not in given_up for leaf in tasks)
-    return still_open, sum(leaf in answered and leaf in given_up for leaf in tasks)
+    still_open = sum(leaf not in answered and leaf not in given_up for leaf in tasks or ())
+    return still_open, sum(leaf in answered and leaf in given_up for leaf in tasks or ())
 
 
 def bundle_of(folder):

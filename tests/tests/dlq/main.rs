@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a story that cannot be told fail it")]
 
+mod alerts;
+mod discarded;
 mod forged;
 mod listed;
 mod redriven;

@@ -7,7 +7,7 @@ use std::fs;
 use anyhow::{Context, Result};
 
 use super::row::{Outcome, Row};
-use crate::page::{PATH, Page};
+use crate::page::{CLUSTER, PATH, Page};
 use crate::repo::Repo;
 
 /// The command that writes the page anew.
@@ -56,6 +56,23 @@ pub(super) fn render(rows: &[Row], engines: &[&str]) -> String {
     page
 }
 
+/// The part of the page for the rows of a whole run on three servers: what is not kept, by name.
+pub(super) fn render_cluster(rows: &[Row]) -> String {
+    let count = |outcome| rows.iter().filter(|row| row.outcome == outcome).count();
+    let (kept, none) = (count(Outcome::Passed), count(Outcome::NotApplicable));
+    let mut part = format!(
+        "{CLUSTER}\n\
+         The same promises on a cluster of three that keeps three copies of everything, with clients\n\
+         of all of them: {kept} kept, {none} not applicable. Written by\n\
+         `{COMMAND} --cluster`, a run of minutes.\n\n\
+         | promise | what became of it |\n|---|---|\n"
+    );
+    for row in rows.iter().filter(|row| row.outcome != Outcome::Passed) {
+        let _infallible = writeln!(part, "| {} | {} |", sentence(&row.case), cell(row));
+    }
+    part
+}
+
 fn cell(row: &Row) -> String {
     match row.outcome {
         Outcome::Passed => "kept".to_owned(),
@@ -78,16 +95,35 @@ pub(crate) fn sentence(case: &str) -> String {
 /// # Errors
 /// When it cannot be written.
 pub(super) fn settle(repo: &Repo, promises: &str, write: bool) -> Result<bool> {
+    settle_part(repo, |page| &mut page.promises, promises, (write, COMMAND))
+}
+
+/// The same for what it says of promises on three servers.
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn settle_cluster(repo: &Repo, cluster: &str, write: bool) -> Result<bool> {
+    let command = format!("{COMMAND} --cluster");
+    settle_part(repo, |page| &mut page.cluster, cluster, (write, &command))
+}
+
+fn settle_part(
+    repo: &Repo,
+    part: impl Fn(&mut Page) -> &mut String,
+    text: &str,
+    (write, command): (bool, &str),
+) -> Result<bool> {
     let mut page = Page::read(repo);
-    if page.promises == promises {
+    let old = part(&mut page);
+    if old == text {
         return Ok(true);
     }
     if write {
-        page.promises = promises.to_owned();
+        text.clone_into(old);
         page.write(repo)?;
         return Ok(true);
     }
-    eprintln!("conformance: {PATH} does not say what this run says; {COMMAND}");
+    eprintln!("conformance: {PATH} does not say what this run says; {command}");
     Ok(false)
 }
 

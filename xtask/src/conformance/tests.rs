@@ -131,8 +131,37 @@ fn all_engines_are_what_no_engine_means() {
 }
 
 #[test]
+fn the_cluster_is_run_when_it_is_asked_for_and_then_alone() {
+    let run_by = |line: &str| {
+        let args = Args::new(line.split(' ').filter(|it| !it.is_empty()).map(str::to_owned));
+        let options = Options::parse(args).unwrap();
+        let variants = VARIANTS.iter().map(|variant| &variant.engine);
+        let all = ENGINES.iter().chain(variants);
+        all.filter(|engine| options.wants(engine)).map(|engine| engine.name).collect::<Vec<_>>()
+    };
+    assert_eq!(run_by(""), ["mem", "disk", "link", "nats"]);
+    assert_eq!(run_by("--engine nats"), ["nats"]);
+    assert_eq!(run_by("--engine nats --cluster"), ["nats-cluster"]);
+    assert_eq!(run_by("--cluster"), ["nats-cluster"]);
+    assert_eq!(run_by("--engine nats --least-privilege"), ["nats-least-privilege"]);
+}
+
+#[test]
+fn a_cluster_of_another_engine_is_a_usage_error() {
+    let args = Args::new(["--cluster", "--engine", "mem"].map(str::to_owned));
+    assert!(Options::parse(args).unwrap_err().is::<UsageError>());
+}
+
+#[test]
+fn one_variant_is_run_at_a_time() {
+    let args = Args::new(["--cluster", "--least-privilege"].map(str::to_owned));
+    assert!(Options::parse(args).unwrap_err().is::<UsageError>());
+}
+
+#[test]
 fn the_page_is_written_from_a_whole_run_only() {
-    for line in ["--write-docs --engine mem", "--write-docs lease"] {
+    for line in ["--write-docs --engine mem", "--write-docs lease", "--write-docs --cluster lease"]
+    {
         let args = Args::new(line.split(' ').map(str::to_owned));
         assert!(Options::parse(args).unwrap_err().is::<UsageError>(), "{line}");
     }

@@ -40,6 +40,10 @@ impl Sandbox {
             .env("CARGO_TARGET_DIR", &target)
             .env("CARGO_INSTALL_ROOT", &installs)
             .env("VAKBUS_DATA_DIR", &data)
+            // The commands run as written. Nothing here measures speed, so the optimiser does less.
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
             .env("PATH", path);
         Ok(Self { scratch, shell })
     }

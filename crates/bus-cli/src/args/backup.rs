@@ -23,6 +23,10 @@ pub(crate) enum BackupCommand {
         /// The backup.
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dir: PathBuf,
+        /// Also restore it into a place of its own, and compare what that holds; takes room in
+        /// TMPDIR, and a nats-server for a backup of NATS servers.
+        #[arg(long)]
+        deep: bool,
     },
 }
 
@@ -49,6 +53,9 @@ place as safe as they are: without its secret nobody can read what a workspace h
 
 A directory without the file `manifest` is no backup: making it was broken off.
 
+Of a bus on NATS servers it takes every stream that the login sees, one after the other, also while
+they are used: queues first, then what tells of their work. Such a backup is restored on servers.
+
 Examples:
   vakbus backup /backups/monday && vakbus backup verify /backups/monday
   vakbus restore /backups/monday --data-dir /srv/vakbus";
@@ -56,6 +63,10 @@ Examples:
 const RESTORE_HELP: &str = "\
 The backup is verified before anything is written, and read back before it takes its place. A data
 directory that has a bus, or whose daemon runs, is refused and left as it is.
+
+A backup of NATS servers goes to the servers that --nats-url names; a stream that is there is never
+touched, and then nothing is restored. Without --nats-url a nats-server is started for it, and the
+data directory has the bus that `vakbus up --nats` serves.
 
 A backup has no keys and secrets: DATA_DIR/workspaces is to be put back from a copy of its own.
 

@@ -89,7 +89,8 @@ fn answer_time(text: &str) -> Result<Duration, String> {
 }
 
 const REQUEST_HELP: &str = "\
-The answer goes to stdout. It is signed, by an agent that may answer this request, and bound to it.
+The answer goes to stdout: into a pipe as it is, to a terminal without what could change it, but its
+colours. It is signed, by an agent that may answer this request, and bound to it.
 Of several answers the first one counts. Operators and orchestrators may ask.
 
 Exit codes: 0 answered, 1 whoever was asked says that it failed (the reason is on stderr), 4 not

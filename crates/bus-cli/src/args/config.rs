@@ -68,6 +68,9 @@ pub(crate) fn flags(matches: &ArgMatches, global: &Global) -> Result<Layer, CliE
     if let Some(dir) = &global.data_dir {
         layer.insert(Key::DataDir, Value::Path(dir.clone()), Origin::Flag("--data-dir"));
     }
+    if let Some(file) = &global.creds {
+        layer.insert(Key::NatsCreds, Value::Path(file.clone()), Origin::Flag("--creds"));
+    }
     if is_given("color") {
         layer.insert(Key::Color, Value::Color(global.color), Origin::Flag("--color"));
     }

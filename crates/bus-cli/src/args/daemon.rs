@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, ValueHint};
 
 use super::some_time;
-use crate::config::SyncMode;
+use crate::{config::SyncMode, gateway::loopback};
 
 /// Run the daemon of this data directory in the foreground.
 #[derive(Debug, Args)]
@@ -30,8 +30,27 @@ pub(crate) struct UpArgs {
     /// The private file with the key of that certificate, in PEM.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// The NATS server of a hub: what --workspace sends with --to-hub is kept here while the hub is
+    /// away, and carried there; several of one cluster with commas between them.
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub(crate) hub_url: Option<String>,
+    /// The private file with the credentials for the hub [default: the login of the secrets].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "hub_url")]
+    pub(crate) hub_creds: Option<PathBuf>,
+    /// Answer HTTP there, for scrapers and probes of this machine: /metrics, /healthz, /readyz;
+    /// port 0 takes a free one.
+    #[arg(long, value_name = "IP:PORT", value_parser = loopback)]
+    pub(crate) metrics_listen: Option<SocketAddr>,
+    /// What to do about each task that is given up: a command that gets the dead letter as JSON on
+    /// its stdin, or an https URL that it is posted to [default: what the settings say].
+    #[arg(long, value_name = "CMD|URL")]
+    pub(crate) on_dead_letter: Option<String>,
+    /// What to do about each approval that is asked for; as --on-dead-letter.
+    #[arg(long, value_name = "CMD|URL")]
+    pub(crate) on_approval: Option<String>,
     /// Start nothing: say whether a daemon runs, as `vakbus status` does.
-    #[arg(long, conflicts_with_all = ["sync", "nats"])]
+    #[arg(long, conflicts_with_all = ["sync", "nats", "hub_url", "metrics_listen"])]
+    #[arg(conflicts_with_all = ["on_dead_letter", "on_approval"])]
     pub(crate) check: bool,
 }
 
@@ -64,8 +83,27 @@ and use no other engine, until a plain `vakbus up` changes back to this machine'
 With --nats-url (or the setting) nothing is started and no socket is served: the streams of all
 workspaces are declared on that server and what nobody needs any more is swept.
 
+With --hub-url a courier carries what waits in the outboxes of --workspace to that hub, in order and
+once. The hub may come and go; `vakbus outbox status` says how it stands. Its credentials need the right
+to send tasks and messages there, as an orchestrator's have.
+
+A hook gets one JSON object, on its stdin or as the body of a POST; its member \"hook\" is dead-letter
+or approval, as VAKBUS_HOOK in the environment of a command is. It has 10s; what fails (another exit
+code than 0, a status of no success) is tried again after growing pauses, 8 times in all, and then
+given up. It hears of each at least once and in order, and never delays the bus. What came before it
+was first named it does not hear of. A URL with a token in it belongs into your settings file, written
+with an editor (hooks.on_dead_letter, hooks.on_approval): what a command is called with everybody on
+this machine may read.
+
+With --metrics-listen it answers HTTP on this machine: /metrics is OpenMetrics text (traffic by
+workspace and how the queues stand), /readyz is 200 when the engine answers. Nobody has to log in;
+web pages are refused. The address is in the line that says ready, as \"http\" with --json.
+
 Examples:
   vakbus up
+  vakbus up --on-dead-letter 'jq -r .reason >> failed.txt' --on-approval https://chat.example/hook
+  vakbus up --hub-url tls://hub.example:4222 --hub-creds hub.creds
   vakbus up --nats --listen 0.0.0.0:4222
+  vakbus up --metrics-listen 127.0.0.1:9100
   vakbus up --sync 100ms --data-dir /srv/vakbus
   vakbus status --json";

@@ -39,8 +39,12 @@ pub(crate) enum InboxCommand {
         to: AgentId,
         /// The message; - is standard input.
         text: String,
+        /// Keep it in the outbox here, and have it carried to the hub of `vakbus up --hub-url`.
+        #[arg(long)]
+        to_hub: bool,
     },
-    /// Take the messages out of the mailbox of the agent that --as names.
+    /// Take the messages out of the mailbox of the agent that --as names; answers to approvals stay
+    /// there for `vakbus approvals use`.
     Read {
         /// Go on waiting for more.
         #[arg(long)]
@@ -48,5 +52,8 @@ pub(crate) enum InboxCommand {
         /// Leave them in the mailbox.
         #[arg(long, conflicts_with = "follow")]
         keep: bool,
+        /// Take answers to approvals out too: they cannot be used then until they are sent again.
+        #[arg(long, conflicts_with = "keep")]
+        all: bool,
     },
 }

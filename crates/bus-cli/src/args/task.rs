@@ -7,7 +7,7 @@ use bus_envelope::Timestamp;
 use bus_subjects::RoleName;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
-use super::{duration, some_time};
+use super::{Raw, duration, some_time};
 
 /// Tasks.
 #[derive(Debug, Subcommand)]
@@ -30,6 +30,7 @@ pub(crate) enum TaskCommand {
         reason: Option<String>,
     },
     /// Print what a finished task wrote to its standard output.
+    #[command(after_help = RESULT_HELP)]
     Result {
         /// The task's id.
         id: String,
@@ -37,6 +38,10 @@ pub(crate) enum TaskCommand {
         #[arg(long, value_name = "D", num_args = 0..=1, require_equals = true)]
         #[arg(default_missing_value = "forever", value_parser = patience)]
         wait: Option<Patience>,
+        /// Print it as it is; to a terminal only with =force.
+        #[arg(long, value_enum, value_name = "HOW", conflicts_with = "json")]
+        #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "away")]
+        raw: Option<Raw>,
     },
 }
 
@@ -71,6 +76,9 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "D", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "forever", value_parser = patience)]
     pub(crate) wait: Option<Patience>,
+    /// Keep it in the outbox here, and have it carried to the hub of `vakbus up --hub-url`.
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) to_hub: bool,
     /// The payload is what this file holds.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["stdin", "text"])]
@@ -138,7 +146,7 @@ impl TaskState {
     }
 }
 
-fn patience(text: &str) -> Result<Patience, String> {
+pub(super) fn patience(text: &str) -> Result<Patience, String> {
     match text {
         "forever" => Ok(Patience(None)),
         other => duration(other).map(|limit| Patience(Some(limit))),
@@ -169,7 +177,7 @@ fn order_key(text: &str) -> Result<OrderKey, String> {
 }
 
 /// Ids of ours are a good deal shorter; this one must fit into whatever is made of it.
-fn task_id(text: &str) -> Result<String, String> {
+pub(super) fn task_id(text: &str) -> Result<String, String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '~' | '-');
     if text.is_empty() || text.len() > TASK_ID_BYTES_MAX || !text.chars().all(is_good) {
         return Err(format!("expected 1 to {TASK_ID_BYTES_MAX} of letters, digits, '_', '~', '-'"));
@@ -179,6 +187,15 @@ fn task_id(text: &str) -> Result<String, String> {
 
 /// The longest id of a task, in bytes: as in a tasks file.
 const TASK_ID_BYTES_MAX: usize = bus_runner::ID_CHARACTERS_MAX;
+
+const RESULT_HELP: &str = "\
+Into a pipe or a file it goes byte by byte as the task wrote it. On a terminal it is shown as it was
+left there: colours stay, carriage returns and cursor moves are followed, and nothing reaches your
+terminal that would change it.
+
+Examples:
+  vakbus task result t-1
+  vakbus task result t-1 --wait=5m >report.tar";
 
 const SEND_HELP: &str = "\
 With --wait the exit code says how it ended: 0 done, 3 given up (dead-lettered), 7 no end in time;

@@ -1,11 +1,12 @@
 //! What `worker` takes.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, net::SocketAddr, time::Duration};
 
 use bus_subjects::RoleName;
 use clap::Args;
 
-use super::{duration, some_time};
+use super::{BesideArgs, TerminalArgs, duration, size::size, some_time};
+use crate::gateway::loopback;
 
 /// Serve a queue: run a command for each of its tasks.
 #[derive(Debug, Args)]
@@ -32,9 +33,21 @@ pub(crate) struct WorkerArgs {
     /// How long one try may take; then its whole process group is ended.
     #[arg(long, value_name = "D", value_parser = some_time)]
     pub(crate) timeout: Option<Duration>,
+    /// How much of a task's output is kept as its result: of a longer one the beginning and the
+    /// end. 0 keeps none. [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) output_max: Option<u64>,
+    #[command(flatten)]
+    pub(crate) recording: BesideArgs,
     /// End when nothing waits or runs in the queue any more.
     #[arg(long)]
     pub(crate) until_empty: bool,
+    #[command(flatten)]
+    pub(crate) terminal: TerminalArgs,
+    /// Answer HTTP there, for scrapers and probes of this machine: /metrics, /healthz, /readyz;
+    /// port 0 takes a free one.
+    #[arg(long, value_name = "IP:PORT", value_parser = loopback)]
+    pub(crate) metrics_listen: Option<SocketAddr>,
     /// The command, after `--`. {} in an argument becomes the task's text.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -56,11 +69,12 @@ fn run(text: &str) -> Result<String, String> {
 const WORKER_HELP: &str = "\
 The command gets the payload on stdin and, as text, in place of {}; what it writes to stdout is kept
 as the task's result. Its environment holds VAKBUS_TASK_ID, VAKBUS_ATTEMPT, VAKBUS_SESSION,
-VAKBUS_RUN_ID and TRACEPARENT, and none of the bus's secrets.
+VAKBUS_RUN_ID and TRACEPARENT, and none of the bus's secrets; also VAKBUS_EMIT and
+VAKBUS_EMIT_TOKEN, with which it emits tokens and more while it runs (`vakbus emit --help`).
 
 Exit code 0 of the command completes its task; anything else is tried again after a growing delay
 and at last dead-lettered. SIGTERM or Ctrl-C finishes what runs and then stops; a second one hands
-it back and stops now. With --until-empty the exit code is 3 when tasks were dead-lettered.
+it back and stops now: commands get SIGTERM, and SIGKILL three seconds later. With --until-empty the exit code is 3 when tasks were dead-lettered.
 
 Workers of other processes share a queue when they use the same engine: a daemon on one machine, a
 NATS server across machines (--nats-url). They need the workspace's keys: a copy of

@@ -1,15 +1,20 @@
 //! `vakbus backup` and `vakbus restore`: copies of what the engine keeps.
 
+mod kind;
+mod line;
+mod nats;
 mod restore;
 pub(super) mod target;
+mod verify;
 
 use std::{path::Path, time::Duration};
 
 use bus_link::{BACKUP, LinkOptions, control_subject};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(crate) use self::restore::run as restore;
+pub(super) use self::verify::Scratch;
 use crate::{
     args::{BackupArgs, BackupCommand, Global},
     engine::{self, NatsPlace, Paths, Place, Session},
@@ -39,7 +44,7 @@ impl From<bus_disk::Backup> for Copied {
 pub(crate) fn run(args: &BackupArgs, global: &Global) -> Result<Exit, CliError> {
     match (&args.dir, &args.command) {
         (Some(dir), None) => make(dir, global),
-        (None, Some(BackupCommand::Verify { dir })) => verify(dir, global),
+        (None, Some(BackupCommand::Verify { dir, deep })) => verify::run(dir, *deep, global),
         _ => {
             let what = "expected a directory, or verify and a directory, and not both";
             Err(CliError::usage(what).next("vakbus backup --help"))
@@ -56,40 +61,27 @@ fn make(dir: &Path, global: &Global) -> Result<Exit, CliError> {
     // The daemon has a working directory of its own.
     let dir = std::path::absolute(dir).map_err(cannot)?;
     let home = Home::locate(global.data_dir.as_deref())?;
-    refuse_nats(global, &home, "back up")?;
     let paths = Paths::new(global, &home);
-    if !paths.bus.exists() && !paths.is_served() {
+    let is_nats = NatsPlace::find(global, &home, &Secrets::new(&global.config, &home))?.is_some();
+    if !is_nats && !paths.bus.exists() && !paths.is_served() {
         let what = format!("{} keeps no bus yet", home.path().display());
         return Err(CliError::new(Exit::Failed, what).next("name another with --data-dir"));
     }
-    let copied = engine::run(global, async |session| match session.place() {
+    let (copied, more) = engine::run(global, async |session| match session.place() {
         Place::Disk(bus) => {
             check_right(session)?;
             target::check(&dir, home.path())?;
-            Ok(Copied::from(bus.backup(&dir).await?))
+            Ok((Copied::from(bus.backup(&dir).await?), json!({})))
         }
-        Place::Daemon { .. } | Place::Nats(_) | Place::Memory(_) => ask(session, &dir).await,
+        Place::Nats(place) => {
+            check_right(session)?;
+            target::check(&dir, home.path())?;
+            let who = (session.workspace.name(), &session.actor(Part::Operator)?);
+            nats::make(place, who, &dir, global).await
+        }
+        Place::Daemon { .. } | Place::Memory(_) => Ok((ask(session, &dir).await?, json!({}))),
     })?;
-    tell("backup", &dir, copied, global)
-}
-
-/// Refuses a bus that NATS servers keep: what is in this data home is not it.
-pub(super) fn refuse_nats(global: &Global, home: &Home, verb: &str) -> Result<(), CliError> {
-    let place = match NatsPlace::find(global, home, &Secrets::new(&global.config, home)) {
-        // It is a server's, whether it runs or not.
-        Err(error) if error.code() == Exit::Unreachable => None,
-        Ok(None) => return Ok(()),
-        found => found?,
-    };
-    let who = match place {
-        Some(place) => format!("the servers at {}", place.told()),
-        None => "the nats-server of `vakbus up --nats`".to_owned(),
-    };
-    let what = format!("{who} keep this bus, and vakbus can {verb} only this machine's own engine");
-    Err(CliError::usage(what).next(
-        "copy their JetStream store with their operator's tools (nats account backup), and \
-         DATA_DIR/workspaces as well",
-    ))
+    tell("backup", &dir, (copied, more), global)
 }
 
 /// Refuses an agent whom a daemon would refuse.
@@ -121,23 +113,34 @@ async fn ask(session: &Session, dir: &Path) -> Result<Copied, CliError> {
     })
 }
 
-fn verify(dir: &Path, global: &Global) -> Result<Exit, CliError> {
-    let backup = bus_disk::verify_backup(dir).map_err(|error| unsound(&error))?;
-    tell("verified", dir, backup.into(), global)
-}
-
-fn tell(what: &str, dir: &Path, copied: Copied, global: &Global) -> Result<Exit, CliError> {
+/// Tells what was copied; of `more` only what was left out stands beside the JSON as well.
+fn tell(
+    what: &str,
+    dir: &Path,
+    (copied, more): (Copied, Value),
+    global: &Global,
+) -> Result<Exit, CliError> {
     let (shown, Copied { files, bytes }) = (dir.display().to_string(), copied);
     if global.json {
-        out::json(&json!({ what: shown, "files": files, "bytes": bytes }))?;
+        out::json(&out::with(json!({ what: shown, "files": files, "bytes": bytes }), more))?;
     } else {
         let files = out::counted(files, "file", "files");
         out::line(&out::harmless(&format!("{what}: {shown}, {files}, {bytes} bytes")))?;
+        if let Some(left_out) = left_out(&more) {
+            out::remark(&out::harmless(&left_out));
+        }
         if what == "backup" {
             out::remark("keys and secrets are not in it: copy the directory workspaces as well");
         }
     }
     Ok(Exit::Done)
+}
+
+/// What is not in a copy though it was there.
+fn left_out(more: &Value) -> Option<String> {
+    let names = more.get("left_out")?.as_array()?.iter().filter_map(Value::as_str);
+    let names: Vec<&str> = names.collect();
+    (!names.is_empty()).then(|| format!("left out, kept in memory alone: {}", names.join(", ")))
 }
 
 /// The failure of a backup that cannot be used, whatever is wrong with it.
@@ -152,3 +155,16 @@ fn unsound(error: &bus_core::Error) -> CliError {
 
 /// How long a daemon may take.
 const MADE_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_named_and_nothing_is_not() {
+        let told = left_out(&json!({ "left_out": ["VAK_LATEST", "M"] })).unwrap();
+        assert!(told.ends_with(": VAK_LATEST, M"), "{told}");
+        assert_eq!(left_out(&json!({ "left_out": [] })), None);
+        assert_eq!(left_out(&json!({})), None);
+    }
+}

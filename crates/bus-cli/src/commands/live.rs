@@ -1,5 +1,7 @@
 //! `vakbus pub` and `vakbus sub`: live events in and out.
 
+mod late;
+
 use std::{
     io::{self, Write},
     num::NonZeroUsize,
@@ -7,13 +9,14 @@ use std::{
 
 use bus_core::{Endpoint, Incoming, Opened, Overflow, Standing};
 use bus_envelope::Draft;
+use bus_runner::Sanitize;
 use bus_subjects::{Address, Filter};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use super::task::text_or_stdin;
 use crate::{
-    args::{Global, PubArgs, SubArgs},
+    args::{Global, PubArgs, Raw, SubArgs},
     engine::{self, Scope},
     error::{CliError, Exit},
     print as out,
@@ -31,7 +34,12 @@ pub(crate) fn publish(args: &PubArgs, global: &Global) -> Result<Exit, CliError>
         // Events of a session are its worker's; all else is for who runs the place.
         let is_event = matches!(
             address,
-            Some(Address::Tokens { .. } | Address::Terminal { .. } | Address::Telemetry { .. })
+            Some(
+                Address::Tokens { .. }
+                    | Address::Terminal { .. }
+                    | Address::Telemetry { .. }
+                    | Address::Alert { .. }
+            )
         );
         let part = if is_event { Part::Worker } else { Part::Operator };
         let agent = session.agent(part, Scope::default()).await?;
@@ -58,17 +66,26 @@ async fn vouch(endpoint: &Endpoint, subject: &bus_subjects::Subject) -> Result<(
 
 /// Hears events until there were enough, or a signal comes.
 pub(crate) fn subscribe(args: &SubArgs, global: &Global) -> Result<Exit, CliError> {
+    let what = match (&args.session, &args.filter) {
+        (Some(session), _) => format!("vakbus sub --session {session}"),
+        (None, filter) => format!("vakbus sub '{}'", filter.as_deref().unwrap_or(">")),
+    };
+    Raw::check(args.raw, &what)?;
     engine::run(global, async |session| {
         session.place().check_shared("publish an event")?;
         let mut signals = Signals::new();
-        let filter = Filter::parse(&args.filter)?;
         let agent = session.agent(Part::Operator, Scope::default()).await?;
+        if let Some(session) = &args.session {
+            return late::watch(&agent, session, (args, global), &mut signals).await;
+        }
+        let filter = args.filter.as_deref().unwrap_or(">");
+        let (told, filter) = (filter, Filter::parse(filter)?);
         let overflow = match args.latest {
-            true => Overflow::Latest { subjects: WAITING_MAX },
+            true => Overflow::Latest { subjects: SUBJECTS_MAX },
             false => Overflow::DropOldest { capacity: WAITING_MAX },
         };
         let mut feed = agent.endpoint.subscribe(filter, overflow).await?;
-        out::remark(&format!("listening on {}", args.filter));
+        out::remark(&format!("listening on {told}"));
         let mut heard = 0_u64;
         while args.count.is_none_or(|count| heard < count) {
             let item = tokio::select! {
@@ -90,7 +107,8 @@ pub(crate) fn subscribe(args: &SubArgs, global: &Global) -> Result<Exit, CliErro
                     out::talk(&format!("gap: {}", out::counted(missed, "event", "events")));
                 }
                 Some(Incoming::Refused(error)) => {
-                    out::talk(&format!("warning: an event is refused: {error}"));
+                    let why = out::harmless(&error.to_string());
+                    out::talk(&format!("warning: an event is refused: {why}"));
                 }
                 Some(Incoming::Checkpoint(_)) => {}
             }
@@ -102,21 +120,21 @@ pub(crate) fn subscribe(args: &SubArgs, global: &Global) -> Result<Exit, CliErro
 /// Prints one event; says whether somebody still reads.
 fn tell(opened: &Opened, args: &SubArgs, global: &Global) -> Result<bool, CliError> {
     let line = match (args.raw, global.json) {
-        (true, _) => {
+        (Some(_), _) => {
             let mut stdout = io::stdout().lock();
             let written = stdout.write_all(&opened.payload).and_then(|()| stdout.flush());
-            return check(written);
+            return is_read(written);
         }
-        (false, true) => message_json(opened).to_string(),
-        (false, false) => {
-            let text = out::harmless(&String::from_utf8_lossy(&opened.payload));
-            format!("{}  {text}", opened.envelope.subject)
+        (None, true) => out::json_text(&message_json(opened)),
+        (None, false) => {
+            format!("{}  {}", opened.envelope.subject, Sanitize::line(&opened.payload))
         }
     };
-    check(out::data(&line))
+    is_read(out::data(&line))
 }
 
-fn check(written: io::Result<()>) -> Result<bool, CliError> {
+/// Whether somebody still reads what was written.
+pub(super) fn is_read(written: io::Result<()>) -> Result<bool, CliError> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -151,5 +169,8 @@ pub(crate) fn message_json(opened: &Opened) -> Value {
     )
 }
 
-/// How many events may wait for the reader.
-const WAITING_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+/// How many events may wait for the reader: 16 MiB of the largest ones.
+const WAITING_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
+/// Of how many subjects the newest event may wait.
+const SUBJECTS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();

@@ -24,17 +24,23 @@ pub(crate) fn run(command: QueueCommand, global: &Global) -> Result<Exit, CliErr
             QueueCommand::Ls => list(&agent, session, global).await,
             QueueCommand::Pause { role, time } => {
                 let until = session.clock.now().plus(time.unwrap_or(FOR_EVER));
-                steer(&agent, &role, Some(until), global).await
+                steer(&agent, &role, Some(until)).await?;
+                tell(&role, Some(until), global)
             }
-            QueueCommand::Resume { role } => steer(&agent, &role, None, global).await,
+            QueueCommand::Resume { role } => {
+                steer(&agent, &role, None).await?;
+                tell(&role, None, global)
+            }
         }
     })
 }
 
 /// A queue as it is now.
-struct Queue {
-    lag: Lag,
-    paused_until: Option<Timestamp>,
+pub(crate) struct Queue {
+    /// What waits and runs.
+    pub(crate) lag: Lag,
+    /// Until when it hands out nothing.
+    pub(crate) paused_until: Option<Timestamp>,
 }
 
 async fn list(agent: &Agent, session: &Session, global: &Global) -> Result<Exit, CliError> {
@@ -65,7 +71,10 @@ async fn list(agent: &Agent, session: &Session, global: &Global) -> Result<Exit,
 }
 
 /// The queues by role: those that workers joined, and those whose tasks wait for a first one.
-async fn queues(agent: &Agent, now: Timestamp) -> Result<BTreeMap<String, Queue>, CliError> {
+pub(crate) async fn queues(
+    agent: &Agent,
+    now: Timestamp,
+) -> Result<BTreeMap<String, Queue>, CliError> {
     let stream = planes::work_stream(agent.endpoint.workspace())?;
     let lag = agent.endpoint.queue_lag(stream.clone()).await?;
     let (mut queues, mut known) = (BTreeMap::new(), 0_u64);
@@ -96,18 +105,18 @@ async fn queues(agent: &Agent, now: Timestamp) -> Result<BTreeMap<String, Queue>
     Ok(queues)
 }
 
-async fn steer(
+/// Pauses a queue until then, or has it hand out its tasks; one that nobody joined yet as well.
+pub(crate) async fn steer(
     agent: &Agent,
     role: &RoleName,
     until: Option<Timestamp>,
-    global: &Global,
-) -> Result<Exit, CliError> {
+) -> Result<(), CliError> {
     let workspace = agent.endpoint.workspace().clone();
     let stream = planes::work_stream(&workspace)?;
     let name = ConsumerName::parse(&format!("worker_{role}"))?;
     let consumers = agent.endpoint.queues(stream.clone()).await?;
     if !consumers.iter().any(|queue| queue.spec.name == name) {
-        // Nobody joined it yet, and a pause has to wait for the first one.
+        // A pause has to wait for the first one who joins.
         let filter = Filter::from(&Address::Task { workspace, role: role.clone() }.subject());
         let spec = ConsumerSpec {
             stream: stream.clone(),
@@ -117,7 +126,10 @@ async fn steer(
         };
         drop(agent.engine.consume(spec).await?);
     }
-    agent.engine.pause(stream, name, until).await?;
+    Ok(agent.engine.pause(stream, name, until).await?)
+}
+
+fn tell(role: &RoleName, until: Option<Timestamp>, global: &Global) -> Result<Exit, CliError> {
     let until = until.map(|time| time.to_string());
     if global.json {
         out::json(&json!({ "queue": role.as_str(), "paused_until": until }))?;
@@ -131,4 +143,4 @@ async fn steer(
 }
 
 /// A pause without an end: a hundred years.
-const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+pub(crate) const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);

@@ -13,7 +13,7 @@ use serde_json::json;
 use self::end::{End, Ends};
 pub(crate) use self::send::{content_type, durability, payload, text_or_stdin};
 use crate::{
-    args::{Global, TaskCommand},
+    args::{Global, Raw, TaskCommand},
     engine::{self, Scope, Session},
     error::{CliError, Exit},
     print as out,
@@ -33,17 +33,20 @@ pub(crate) fn run(command: TaskCommand, global: &Global) -> Result<Exit, CliErro
         TaskCommand::Cancel { id, reason } => engine::run(global, async |session| {
             cancel(&id, reason.as_deref(), session, global).await
         }),
-        TaskCommand::Result { id, wait } => engine::run(global, async |session| {
-            let limit = wait.map(|wait| wait.0);
-            result(&id, limit, session, global).await
-        }),
+        TaskCommand::Result { id, wait, raw } => {
+            Raw::check(raw, &format!("vakbus task result {id}"))?;
+            engine::run(global, async |session| {
+                let limit = wait.map(|wait| wait.0);
+                result(&id, (limit, raw), session, global).await
+            })
+        }
     }
 }
 
-/// `limit` says whether its end is waited for, and how long.
+/// `limit` says whether its end is waited for, and how long; `raw` how its output is printed.
 async fn result(
     id: &str,
-    limit: Option<Option<Duration>>,
+    (limit, raw): (Option<Option<Duration>>, Option<Raw>),
     session: &Session,
     global: &Global,
 ) -> Result<Exit, CliError> {
@@ -57,7 +60,7 @@ async fn result(
         (end, _) => end,
     };
     match end {
-        Some(end) => print::end(&agent, id, &end, global).await,
+        Some(end) => print::end(&agent, id, &end, (raw, global)).await,
         None if limit.is_some() => Err(print::no_end(id)),
         None => match Tasks::new(agent.endpoint.clone()).find(id).await? {
             Some(_) => Err(CliError::new(Exit::Timeout, format!("task {id} has no end yet"))

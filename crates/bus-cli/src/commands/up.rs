@@ -1,11 +1,19 @@
 //! `vakbus up`: the daemon that keeps the bus of a data home and serves it to its processes.
 
+mod audit;
+mod auditors;
+mod beside;
+mod chores;
 mod control;
 mod grounds;
+mod hooks;
+mod hub;
 mod keeper;
-mod nats;
-mod notify;
-mod signals;
+pub(super) mod nats;
+pub(super) mod notify;
+mod registrar;
+mod seat;
+pub(super) mod signals;
 mod status;
 
 use std::{
@@ -16,15 +24,19 @@ use std::{
     time::Duration,
 };
 
-use bus_core::{Clock, Engine, SystemClock};
+use bus_core::{Clock, Engine, Metered, SystemClock, Traffic};
 use bus_disk::DiskBus;
 use bus_link::{Admission, LinkLimits, LinkServer};
 use bus_mem::InMemoryBus;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(crate) use self::status::run as status;
 use self::{
-    grounds::Grounds,
+    beside::Daemon,
+    chores::Chores,
+    grounds::{Grounds, Site},
+    hooks::Hooks,
+    hub::Hub,
     signals::{Ask, Asks},
 };
 use super::task::durability;
@@ -32,6 +44,7 @@ use crate::{
     args::{Global, UpArgs},
     engine::{self, Paths, Running, cannot_open, disk_options, is_taken, open_disk},
     error::{CliError, Exit},
+    gateway,
     home::Home,
     print as out,
     workspace::Workspace,
@@ -56,17 +69,24 @@ async fn serve(args: &UpArgs, global: &Global) -> Result<Exit, CliError> {
     let home = Home::locate(global.data_dir.as_deref())?;
     // Made here, so that the first command finds it; others are noticed when they come.
     drop(Workspace::open_or_new(&home, &global.workspace)?);
+    let (hub, hooks) = (Hub::of(args, global, &home)?, Hooks::of(args, global)?);
     let paths = Paths::new(global, &home);
     paths.run.create()?;
     if paths.is_served() {
         return Err(second(&paths));
     }
     leave_nats(&paths).await?;
+    let gateway = gateway::bind(args.metrics_listen).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let (engine, disk) = tokio::select! {
         opened = open(args, global, &paths, &clock) => opened?,
         // Nothing is served yet, and a journal that is only read needs no ending.
         () = asks.stop() => return Ok(Exit::Done),
+    };
+    let traffic = gateway.is_some().then(Arc::<Traffic>::default);
+    let engine = match &traffic {
+        Some(traffic) => Arc::new(Metered::new(engine, Arc::clone(traffic))),
+        None => engine,
     };
     let admission = Admission::new(Arc::clone(&clock));
     let limits = LinkLimits::default();
@@ -74,21 +94,33 @@ async fn serve(args: &UpArgs, global: &Global) -> Result<Exit, CliError> {
         LinkServer::bind(&paths.socket, Arc::clone(&engine), admission.clone(), limits).await?;
     let host = control::Host::new(disk.as_ref(), home.path().to_owned());
     let server = server.control(Arc::new(host));
-    let mut grounds = Grounds::new(home, Arc::clone(&engine), Some(admission));
+    let mut grounds = Grounds::new(home.clone(), Site::Own(Arc::clone(&engine), admission));
     grounds.refresh().await?;
+    let carrying = match hub {
+        Some(hub) => Some(hub.carry(Arc::clone(&engine), Arc::clone(&clock)).await?),
+        None => {
+            hub::tell_waiting(grounds.engines()).await;
+            None
+        }
+    };
+    let daemon = Daemon { global, home: &home, paths: &paths };
+    let mut chores = daemon.on_its_own(&grounds, (carrying, hooks), Arc::clone(&clock));
     let running = Running {
         pid: std::process::id(),
         since: clock.now().to_string(),
         socket: paths.socket.display().to_string(),
         durability: durability(engine.promises().durability).to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        http: gateway::url(gateway.as_ref()),
     };
+    chores.answer(gateway, engine.promises().engine, traffic);
     paths.write(&running)?;
     ready(&running, &grounds, global)?;
     let watched = tokio::select! {
         () = server.serve(std::future::pending()) => Ok(()),
-        watched = watch(&mut grounds, &mut asks, &engine) => watched,
+        watched = watch(&mut grounds, &mut asks, &chores) => watched,
     };
+    chores.stop().await;
     let stopped = stop(server, disk, &mut asks).await;
     paths.forget();
     watched.and(stopped).map(|()| Exit::Done)
@@ -139,32 +171,43 @@ async fn open(
 
 /// Tells who started it that it serves.
 fn ready(running: &Running, grounds: &Grounds, global: &Global) -> Result<(), CliError> {
-    let Running { pid, socket, durability, .. } = running;
+    let Running { pid, socket, durability, http, .. } = running;
     if global.json {
-        out::json(&json!({
+        let line = json!({
             "ready": true,
             "pid": pid,
             "socket": socket,
             "workspaces": grounds.names(),
             "durability": durability,
-        }))?;
+        });
+        out::json(&with_http(line, http.as_deref()))?;
     } else {
-        let names = grounds.names().join(", ");
-        out::line(&format!("ready: pid {pid}, socket {socket}, {durability}, workspaces {names}"))?;
+        let (names, asked) = (grounds.names().join(", "), asked_at(http.as_deref()));
+        let line = format!("ready: pid {pid}, socket {socket}, {durability}, workspaces {names}");
+        out::line(&format!("{line}{asked}"))?;
     }
     notify::tell("READY=1");
     Ok(())
 }
 
+/// The line of JSON that says ready, with where HTTP is answered.
+fn with_http(line: Value, http: Option<&str>) -> Value {
+    match http {
+        Some(http) => out::with(line, json!({ "http": http })),
+        None => line,
+    }
+}
+
+/// The same for people.
+fn asked_at(http: Option<&str>) -> String {
+    http.map_or_else(String::new, |http| format!(", metrics {http}/metrics"))
+}
+
 /// Looks after the workspaces until a stop is asked for.
-async fn watch(
-    grounds: &mut Grounds,
-    asks: &mut Asks,
-    engine: &Arc<dyn Engine>,
-) -> Result<(), CliError> {
+async fn watch(grounds: &mut Grounds, asks: &mut Asks, chores: &Chores) -> Result<(), CliError> {
     let mut looks = tokio::time::interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut keeper = keeper::Keeper::new(Arc::clone(engine));
+    let mut keeper = keeper::Keeper::default();
     let mut sweeps = tokio::time::interval(SWEEP_EVERY);
     sweeps.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -174,11 +217,15 @@ async fn watch(
                 Ask::Reload => {
                     grounds.forget_times();
                     grounds.refresh_or_warn().await;
+                    chores.refresh(grounds);
                     out::remark("read again: workspaces, agents, revocations");
                 }
             },
-            _tick = looks.tick() => grounds.refresh_or_warn().await,
-            _tick = sweeps.tick() => keeper.sweep(grounds.workspaces()).await,
+            _tick = looks.tick() => {
+                grounds.refresh_or_warn().await;
+                chores.refresh(grounds);
+            }
+            _tick = sweeps.tick() => keeper.sweep(grounds.engines()).await,
         }
     }
 }

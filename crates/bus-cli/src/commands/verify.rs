@@ -1,10 +1,11 @@
-//! `vakbus verify`: an evidence directory, checked offline.
+//! `vakbus verify`: an evidence directory or a proof, checked offline.
 
-use std::{fs, path::PathBuf};
+use std::{fs, io::Read as _, path::PathBuf};
 
 use bus_core::Revocation;
 use bus_crypto::{NkeyKind, PublicKey};
-use bus_evidence::Options;
+use bus_evidence::{Finding, FindingKind, Options, Proof};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::{
@@ -26,31 +27,67 @@ pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<Exit, CliError> 
         Some(account) => revocations(&args.revoked, &account)?,
         None => Vec::new(),
     };
-    if !args.dir.is_dir() {
-        let what = format!("{} is not a directory", args.dir.display());
+    let options = Options { trust, kept, revoked, require_tasks: args.require_tasks };
+    if args.path.is_dir() {
+        return match bus_evidence::verify(&args.path, &options) {
+            Ok(report) => tell_good(report.verdict(), &report, global),
+            Err(finding) => tell(&finding, global),
+        };
+    }
+    match bus_evidence::verify_proof(&proof(args)?, &options) {
+        Ok(report) => tell_good(report.verdict(), &report, global),
+        // There is nothing yet that could be wrong.
+        Err(finding) if finding.kind == FindingKind::KeptMissing => {
+            let next = "give it with --checkpoint FILE: the one that was kept";
+            Err(CliError::usage(finding.detail).next(next))
+        }
+        Err(finding) => tell(&finding, global),
+    }
+}
+
+/// The text of a proof file.
+fn proof(args: &VerifyArgs) -> Result<String, CliError> {
+    let shown = args.path.display();
+    let cannot = |error| CliError::usage(format!("cannot read {shown}: {error}"));
+    if !args.path.is_file() {
+        let what = format!("{shown} is neither a directory nor a file");
         return Err(CliError::usage(what).next("vakbus verify --help"));
     }
-    match bus_evidence::verify(&args.dir, &Options { trust, kept, revoked }) {
-        Ok(report) => {
-            if global.json {
-                let verdict = report.verdict();
-                print::json(&json!({ "ok": true, "verdict": verdict, "report": report }))?;
-            } else {
-                let text = report.to_string();
-                let lines: Vec<String> = text.lines().map(print::harmless).collect();
-                print::line(&lines.join("\n"))?;
-            }
-            Ok(Exit::Done)
-        }
-        Err(finding) => {
-            if global.json {
-                print::json(&json!({ "ok": false, "finding": finding }))?;
-            } else {
-                print::line(&print::harmless(&format!("not verified: {finding}")))?;
-            }
-            Ok(Exit::Failed)
-        }
+    if args.require_tasks {
+        let what = format!("{shown} is a file, and --require-tasks is for a directory");
+        return Err(CliError::usage(what).next("leave it out"));
     }
+    let mut bytes = Vec::new();
+    let limit = Proof::BYTES_MAX as u64 + 1;
+    fs::File::open(&args.path)
+        .and_then(|file| file.take(limit).read_to_end(&mut bytes))
+        .map_err(cannot)?;
+    String::from_utf8(bytes).map_err(|_| CliError::usage(format!("{shown} is not a text")))
+}
+
+fn tell_good(
+    verdict: &str,
+    report: &(impl Serialize + std::fmt::Display),
+    global: &Global,
+) -> Result<Exit, CliError> {
+    if global.json {
+        print::json(&json!({ "ok": true, "verdict": verdict, "report": report }))?;
+    } else {
+        let text = report.to_string();
+        let lines: Vec<String> = text.lines().map(print::harmless).collect();
+        print::line(&lines.join("\n"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Says what is wrong.
+fn tell(finding: &Finding, global: &Global) -> Result<Exit, CliError> {
+    if global.json {
+        print::json(&json!({ "ok": false, "finding": finding }))?;
+    } else {
+        print::line(&print::harmless(&format!("not verified: {finding}")))?;
+    }
+    Ok(Exit::Failed)
 }
 
 /// Reads revocations, one a line. One that the account did not sign is no reason to go on without.

@@ -6,7 +6,7 @@ use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use bus_core::{ErrorKind, Stop, Worker, WorkerSpec, planes};
 use bus_runner::{CommandAgent, CommandSpec};
-use bus_subjects::{RoleName, SessionId};
+use bus_subjects::{Address, RoleName, SessionId};
 use tokio::time::{MissedTickBehavior, sleep};
 
 use self::report::Report;
@@ -14,8 +14,11 @@ use crate::{
     args::{Global, WorkerArgs},
     engine::{self, Agent, Scope, Session},
     error::{CliError, Exit},
+    gateway::{self, Question, Working},
     print as out,
-    swarm::{Asked, LEASE_OF_DAEMON, Signals, run_id},
+    recording::{self, Recording},
+    swarm::{Asked, LEASE_OF_DAEMON, Signals, emit_socket, run_id},
+    terminal::CommandTerminal,
     workspace::Part,
 };
 
@@ -30,7 +33,12 @@ pub(crate) fn run(mut args: WorkerArgs, global: &Global) -> Result<Exit, CliErro
     };
     let mut command = CommandSpec::new(program, words);
     command.timeout = args.timeout;
-    engine::run(global, async |session| serve(&args, command, session, global).await)
+    let terminal = CommandTerminal::wanted(&args.terminal);
+    command.terminal = terminal.as_ref().map(CommandTerminal::terminal);
+    engine::run(global, async |session| {
+        let _following = terminal.as_ref().map(CommandTerminal::follow);
+        serve(&args, command, session, global).await
+    })
 }
 
 async fn serve(
@@ -49,13 +57,24 @@ async fn serve(
             (run_id, name)
         }
     };
+    let recording = record(args, session, &name).await?;
+    let gateway = gateway::bind(args.metrics_listen).await?;
     let scope = Scope { session: Some(name.clone()), queue: Some(args.role.clone()) };
     let agent = session.agent(Part::Worker, scope).await?;
-    let handler = CommandAgent { command, session: name, run_id, keeps_results: true };
+    let mut handler = CommandAgent::new(command, name, run_id);
+    handler.keeps_results = true;
+    handler.emit = emit_socket(&*session.entropy);
+    if let Some(bytes_max) = args.output_max {
+        handler.output_bytes_max = bytes_max;
+    }
     let worker = Worker::new(agent.endpoint.clone(), spec(args, global));
     let report = Arc::new(Report::new(global));
     let stop = Stop::default();
     out::remark(&format!("serving {} as {}", args.role, agent.endpoint.agent()));
+    if let Some(http) = gateway::url(gateway.as_ref()) {
+        report.listens(&http)?;
+    }
+    let _answers = gateway::answer(gateway, working(&agent, session, &handler.session));
     let work = work(&worker, &handler, &stop, &report);
     let watched = watch(args, session, &stop, &mut signals, &report);
     tokio::pin!(work, watched);
@@ -69,12 +88,52 @@ async fn serve(
             failed.and(worked)
         }
     };
+    if let Some(recording) = recording {
+        match recording.finish().await {
+            Ok(Some(recorded)) => out::remark(&recording::told(&recorded)),
+            Ok(None) => {}
+            Err(error) => out::remark(&error.as_warning()),
+        }
+    }
     worked?;
     report.finish()?;
     Ok(match args.until_empty && report.dead_lettered() > 0 {
         true => Exit::Partly,
         false => Exit::Done,
     })
+}
+
+/// Begins to record the worker's session, if that is wanted. Trouble with it later is told, and no
+/// failure of the work.
+async fn record(
+    args: &WorkerArgs,
+    session: &Session,
+    name: &SessionId,
+) -> Result<Option<Recording>, CliError> {
+    let Some(policy) = args.recording.policy() else { return Ok(None) };
+    if !session.place().outlives() {
+        let what = "with --memory nobody could see later what is recorded";
+        return Err(CliError::usage(what).next("leave out --record, or --memory"));
+    }
+    let recorder = session.own(recording::PART).await?;
+    let recording = Recording::begin(recorder.endpoint, name, policy).await?;
+    out::remark(&format!(
+        "recording session {name}; see: vakbus sub --session {name} --window 500"
+    ));
+    Ok(Some(recording))
+}
+
+/// What this worker shows of itself. It may read the receipts of its own session: an engine that
+/// says which is the last one answers.
+fn working(agent: &Agent, session: &Session, own: &SessionId) -> Working {
+    let workspace = agent.endpoint.workspace().clone();
+    let receipts = Address::Receipt { workspace: workspace.clone(), session: own.clone() };
+    Working {
+        engine: Arc::clone(&agent.engine),
+        workspace,
+        metrics: Arc::clone(&session.metrics),
+        question: Question::Last(receipts.subject()),
+    }
 }
 
 fn spec(args: &WorkerArgs, global: &Global) -> WorkerSpec {
@@ -144,7 +203,7 @@ async fn watch(
                 }
                 Asked::StopNow => {
                     stop.now.cancel();
-                    out::remark("stopping now: running commands are killed, their tasks handed back");
+                    out::remark("stopping now: running commands are ended, their tasks handed back");
                 }
             },
             _tick = renewals.tick() => session.renew(),

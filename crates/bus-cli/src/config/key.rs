@@ -80,6 +80,8 @@ keys! {
         None, "a certificate to show to its servers, in PEM";
     NatsTlsPrivate = "server.bus.tls_key", Kind::Path, ["VAKBUS_NATS_TLS_KEY"], Trusted,
         None, "the private file with the key of that certificate, in PEM";
+    NatsCreds = "server.bus.creds", Kind::Path, ["VAKBUS_NATS_CREDS"], Trusted,
+        None, "the private file of credentials to log in with at its servers";
     WorkspaceSecretEnv = "server.bus.workspace_secret_env", Kind::Variable,
         ["VAKBUS_WORKSPACE_SECRET_ENV"], Trusted,
         None, "the name of the variable that holds the workspace's secret";
@@ -87,6 +89,10 @@ keys! {
         Some("always"), "when stored messages reach the disk: always, or at this interval";
     Socket = "daemon.socket", Kind::Path, ["VAKBUS_SOCKET"], Trusted,
         None, "the daemon's socket; run/bus.sock in the data home when not set";
+    OnDeadLetter = "hooks.on_dead_letter", Kind::Hook, ["VAKBUS_ON_DEAD_LETTER"], Trusted,
+        None, "what vakbus up does about each dead letter: a command, or an https URL to post to";
+    OnApproval = "hooks.on_approval", Kind::Hook, ["VAKBUS_ON_APPROVAL"], Trusted,
+        None, "what vakbus up does about each approval that is asked for: a command, or a URL";
     MaxRetries = "worker.max_retries", Kind::Count { max: u32::MAX as u64 },
         ["VAKBUS_MAX_RETRIES"], Project,
         Some("3"), "how often a failed task is tried again";

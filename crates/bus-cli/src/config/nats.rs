@@ -25,6 +25,11 @@ impl Config {
         }
     }
 
+    /// The file of credentials to log in with at the NATS servers.
+    pub(crate) fn nats_creds(&self) -> Option<&Path> {
+        self.path(Key::NatsCreds)
+    }
+
     /// How connections to NATS servers are encrypted.
     ///
     /// # Errors

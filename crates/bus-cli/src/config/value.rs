@@ -8,7 +8,7 @@ use std::{
 use bus_crypto::WorkspaceSecret;
 use bus_subjects::WorkspaceId;
 
-use super::Key;
+use super::{Hook, Key};
 use crate::args::Color;
 
 /// The value of a setting.
@@ -32,6 +32,8 @@ pub(crate) enum Value {
     Duration(Duration),
     /// One of the words that a setting knows.
     Word(&'static str),
+    /// A command to run, or a URL to post to.
+    Hook(Hook),
 }
 
 /// When stored messages reach the disk.
@@ -67,6 +69,8 @@ pub(crate) enum Kind {
     Duration,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// A command for the shell, or a URL.
+    Hook,
 }
 
 impl Kind {
@@ -97,6 +101,7 @@ impl Kind {
             Self::Duration => {
                 humantime::parse_duration(text).map(Value::Duration).map_err(|_| self.expected())
             }
+            Self::Hook => Hook::parse(text).map(Value::Hook),
             Self::Word(words) => {
                 let known = words.iter().find(|word| **word == text);
                 known.map(|word| Value::Word(word)).ok_or_else(|| self.expected())
@@ -132,6 +137,7 @@ impl Kind {
             Self::Count { max } if max == i64::MAX as u64 => "expected a whole number".to_owned(),
             Self::Count { max } => format!("expected a whole number up to {max}"),
             Self::Duration => "expected a span of time such as \"5s\"".to_owned(),
+            Self::Hook => "expected a command for the shell, or an https URL".to_owned(),
             Self::Word(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 format!("expected one of {}", quoted.join(", "))
@@ -144,6 +150,7 @@ impl Value {
     /// As a value of a TOML file.
     pub(crate) fn to_toml(&self) -> toml_edit::Value {
         match self {
+            Self::Hook(hook) => hook.whole().into(),
             // It came from a text, so it has at most the largest number of a file.
             Self::Count(number) => i64::try_from(*number).unwrap_or(i64::MAX).into(),
             _ => self.to_string().into(),
@@ -174,6 +181,7 @@ impl std::fmt::Display for Value {
                 humantime::format_duration(*time).fmt(f)
             }
             Self::Count(number) => number.fmt(f),
+            Self::Hook(hook) => hook.fmt(f),
         }
     }
 }

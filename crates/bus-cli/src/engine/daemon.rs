@@ -43,6 +43,9 @@ pub(crate) struct Running {
     pub(crate) durability: String,
     /// Its version.
     pub(crate) version: String,
+    /// Where it answers HTTP, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) http: Option<String>,
 }
 
 /// What `vakbus up --nats` says of itself and its server. It stays when it ends: as long as it is
@@ -61,6 +64,9 @@ pub(crate) struct NatsRunning {
     pub(crate) durability: String,
     /// The version of the supervisor.
     pub(crate) version: String,
+    /// Where it answers HTTP, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) http: Option<String>,
 }
 
 impl NatsRunning {

@@ -2,23 +2,21 @@
 
 mod directory;
 mod login;
+mod open;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use bus_core::{Bus, Engine, ErrorKind, Identity, Roster};
-use bus_nats::{NatsBus, NatsOptions, NatsTls, Profile};
-use bus_subjects::AgentId;
-use tokio::{
-    sync::OnceCell,
-    time::{Instant, sleep},
-};
+use bus_core::{Bus, Durability, Engine, ErrorKind, Identity, Roster};
+use bus_nats::{NatsBus, NatsTls, Profile, permissions::Layout};
+use tokio::sync::OnceCell;
 
-use self::directory::Directory;
-pub(crate) use self::login::Login;
+pub(crate) use self::login::{credentials, given};
+use self::{directory::Directory, login::Login};
 use super::{
+    Scope,
     daemon::{NatsRunning, Paths},
     place::declare,
 };
@@ -101,7 +99,7 @@ impl NatsPlace {
             source: Source::Setting(origin.to_string()),
             profile: config.nats_profile(),
             tls: config.nats_tls()?,
-            login: Login::of_secrets(secrets, home)?,
+            login: Login::find(global, secrets, home)?,
             prepared: OnceCell::new(),
             opened: Mutex::default(),
         }))
@@ -120,7 +118,7 @@ impl NatsPlace {
                 false => Profile::Development,
             },
             tls: global.config.nats_tls()?,
-            login: Login::of_home(home)?,
+            login: Login::of_home(home, &global.workspace)?,
             source: Source::Supervisor(running),
             prepared: OnceCell::new(),
             opened: Mutex::default(),
@@ -134,6 +132,11 @@ impl NatsPlace {
     /// Its servers, as they were named.
     pub(crate) fn url(&self) -> String {
         self.0.servers.join(",")
+    }
+
+    /// Whether a daemon of this data directory keeps it: then its port may change.
+    pub(crate) fn is_kept_here(&self) -> bool {
+        matches!(self.0.source, Source::Supervisor(_))
     }
 
     /// How it is reached and who named it, in words.
@@ -155,6 +158,16 @@ impl NatsPlace {
         }
     }
 
+    /// What the servers are said to keep of what they acknowledge.
+    pub(crate) fn durability(&self) -> Durability {
+        self.0.profile.durability()
+    }
+
+    /// Whether this data home's own users log in there.
+    pub(crate) fn is_own(&self) -> bool {
+        self.0.login.is_own()
+    }
+
     /// What its supervisor says of itself; none when it is not of this data home.
     pub(crate) fn supervisor(&self) -> Option<&NatsRunning> {
         match &self.0.source {
@@ -171,21 +184,50 @@ impl NatsPlace {
     pub(crate) async fn connect(
         &self,
         identity: &Identity,
-        workspace: &Workspace,
-        roster: &Arc<Roster>,
+        scope: &Scope,
+        (workspace, roster): (&Workspace, &Arc<Roster>),
     ) -> Result<Arc<dyn Engine>, CliError> {
-        let bus = self.open(&identity.certificate().agent).await?;
-        let prepare = || Self::prepare(&bus, workspace, roster);
-        if let Some(directory) = self.0.prepared.get_or_try_init(prepare).await? {
-            match directory.tell_certificate(identity).await {
-                // Others know it from their files, or not at all.
-                Err(error) if error.kind() == ErrorKind::Denied => {
-                    tracing::info!(%error, "this login may not tell whom it speaks for");
-                }
-                told => told?,
+        let agent = &identity.certificate().agent;
+        let login = self.0.login.agent(workspace, agent, scope)?;
+        let Some(login) = login else {
+            let bus = self.house(workspace.name(), agent.as_str()).await?;
+            self.furnish(&bus, identity, (workspace, roster)).await?;
+            return Ok(Arc::new(bus));
+        };
+        if self.0.login.is_own() {
+            // What an agent may not: it is this machine's own, which vouches for all of them.
+            let house = self.house(workspace.name(), agent.as_str()).await?;
+            self.furnish(&house, identity, (workspace, roster)).await?;
+            if !house.asks_who() {
+                return Ok(Arc::new(house));
             }
         }
+        let bus = self.agent(workspace.name(), agent, login).await?;
+        if !self.0.login.is_own() {
+            self.furnish(&bus, identity, (workspace, roster)).await?;
+        }
         Ok(Arc::new(bus))
+    }
+
+    /// Sets the workspace up, once, and tells others of the agent.
+    async fn furnish(
+        &self,
+        bus: &NatsBus,
+        identity: &Identity,
+        (workspace, roster): (&Workspace, &Arc<Roster>),
+    ) -> Result<(), CliError> {
+        let prepare = || self.prepare(bus, workspace, roster);
+        let Some(directory) = self.0.prepared.get_or_try_init(prepare).await? else {
+            return Ok(());
+        };
+        match directory.tell_certificate(identity).await {
+            // Others know it from their files, or not at all.
+            Err(error) if error.kind() == ErrorKind::Denied => {
+                tracing::info!(%error, "this login may not tell whom it speaks for");
+                Ok(())
+            }
+            told => Ok(told?),
+        }
     }
 
     /// Tells the bus what this machine knows of a workspace: also the keys that it took back.
@@ -195,60 +237,55 @@ impl NatsPlace {
     pub(crate) async fn tell(&self, workspace: &Workspace) -> Result<(), CliError> {
         let agent = workspace.actor(None, Part::Operator)?;
         let roster = Arc::new(workspace.roster()?);
-        self.connect(&workspace.identity(&agent)?, workspace, &roster).await?;
+        let identity = workspace.identity(&agent)?;
+        self.connect(&identity, &Scope::default(), (workspace, &roster)).await?;
         self.close().await
-    }
-
-    /// A connection with an inbox of its own, which nobody else may read.
-    ///
-    /// # Errors
-    /// As [`Self::connect`].
-    pub(crate) async fn open(&self, agent: &AgentId) -> Result<NatsBus, CliError> {
-        let inner = &*self.0;
-        let options = || {
-            let mut options = NatsOptions::new("");
-            options.servers.clone_from(&inner.servers);
-            options.name = format!("vakbus {agent}");
-            options.auth = inner.login.auth();
-            options.tls = inner.tls.clone();
-            options.inbox_prefix = format!("_INBOX.{agent}");
-            options.profile = inner.profile;
-            options
-        };
-        // Its supervisor starts it again when it died; it is away for a moment only.
-        let until = Instant::now() + PATIENCE;
-        let may_come = || match &inner.source {
-            Source::Supervisor(running) => Instant::now() < until && running.is_alive(),
-            Source::Setting(_) => false,
-        };
-        loop {
-            match NatsBus::open(options()).await {
-                Ok(bus) => {
-                    self.opened().push(bus.clone());
-                    return Ok(bus);
-                }
-                Err(error) if error.kind() == ErrorKind::Unavailable && may_come() => {
-                    sleep(PAUSE).await;
-                }
-                Err(error) => return Err(self.unreached(&error)),
-            }
-        }
     }
 
     /// Declares the streams of a workspace and reads its directory. A login that may not do so
     /// leaves it to others.
     async fn prepare(
+        &self,
         bus: &NatsBus,
         workspace: &Workspace,
         roster: &Arc<Roster>,
     ) -> Result<Option<Directory>, CliError> {
-        match declare(bus, workspace).await {
+        match self.declare(bus, workspace).await {
             Err(error) if error.code() == Exit::Refused => {
                 tracing::info!("this login may not declare streams: {error}");
             }
             declared => declared?,
         }
-        Directory::open(bus, workspace, roster).await
+        Directory::open(bus, workspace, roster, None).await
+    }
+
+    /// Has `home` keep what other machines revoke in `workspace`, for as long as `bus` is open.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(crate) async fn keep_revocations(
+        &self,
+        bus: &NatsBus,
+        workspace: &Workspace,
+        home: &Home,
+    ) -> Result<(), CliError> {
+        let roster = Arc::new(workspace.roster()?);
+        Directory::open(bus, workspace, &roster, Some(home)).await.map(drop)
+    }
+
+    /// Makes what a workspace needs on its servers: everything, where its store is one of its own.
+    ///
+    /// # Errors
+    /// When the servers do not let it, or it is there otherwise.
+    pub(crate) async fn declare(
+        &self,
+        bus: &NatsBus,
+        workspace: &Workspace,
+    ) -> Result<(), CliError> {
+        match self.0.login.is_own() {
+            true => Ok(bus.declare_workspace(&Layout::of(workspace.name())?).await?),
+            false => declare(bus, workspace).await,
+        }
     }
 
     /// Closes what was opened: the server has everything that was handed over then.
@@ -266,23 +303,6 @@ impl NatsPlace {
 
     fn opened(&self) -> std::sync::MutexGuard<'_, Vec<NatsBus>> {
         self.0.opened.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The failure to connect, with what to do about it.
-    fn unreached(&self, error: &bus_core::Error) -> CliError {
-        // What the client says tells a wrong certificate from a server that is away.
-        let cause = std::error::Error::source(error);
-        let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
-        let what = format!("{error}: {}{cause}", self.told());
-        let failed = CliError::new(Exit::of(error.kind()), what);
-        match error.kind() {
-            ErrorKind::Denied => failed.next(self.0.login.advice()),
-            ErrorKind::Invalid => failed.next("vakbus config show --origin says who named it"),
-            _ => failed.next(
-                "see that the server runs and that this machine reaches it; no other engine is \
-                 used in its place",
-            ),
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use bus_link::{LinkBus, LinkOptions};
 use bus_mem::InMemoryBus;
 use tokio::time::{Instant, sleep};
 
-use super::{daemon::Paths, nats::NatsPlace};
+use super::{Scope, daemon::Paths, nats::NatsPlace};
 use crate::{
     args::Global,
     config::SyncMode,
@@ -75,10 +75,11 @@ impl Place {
     pub(super) async fn connect(
         &self,
         identity: Identity,
+        scope: &Scope,
         (workspace, roster): (&Workspace, &Arc<Roster>),
     ) -> Result<Arc<dyn Engine>, CliError> {
         match self {
-            Self::Nats(place) => place.connect(&identity, workspace, roster).await,
+            Self::Nats(place) => place.connect(&identity, scope, (workspace, roster)).await,
             Self::Daemon { socket, .. } => {
                 let link = LinkBus::connect(socket, identity, LinkOptions::default()).await;
                 Ok(Arc::new(link?))
@@ -166,6 +167,7 @@ pub(crate) async fn declare(bus: &dyn Engine, workspace: &Workspace) -> Result<(
     for stream in planes::workspace_streams(workspace.name())? {
         bus.declare(stream).await?;
     }
+    bus.declare(planes::recordings(workspace.name())?).await?;
     Ok(())
 }
 

@@ -15,7 +15,10 @@ async fn a_secret_that_cannot_be_read_keeps_no_revocation_back() {
     global.data_dir = Some(dir.path().join("data"));
     let session = Session::open(&global).await.unwrap();
     let alice = AgentId::parse("alice").unwrap();
-    let certificate = session.workspace.add_agent(alice.clone(), vec![Role::Worker], None).unwrap();
+    let certificate = session
+        .workspace
+        .add_agent(alice.clone(), vec![Role::Worker], None, Scope::default())
+        .unwrap();
     session.workspace.revoke(&alice).unwrap();
     let file = session.secrets.file();
     fs::write(file, "").unwrap();

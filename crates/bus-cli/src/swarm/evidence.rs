@@ -1,6 +1,6 @@
 //! What is stored at the end of a run: read back, its chains checked, and exported.
 
-use std::{num::NonZeroUsize, path::Path};
+use std::{collections::BTreeSet, num::NonZeroUsize, path::Path};
 
 use bus_core::{Bus, Seq, planes};
 use bus_envelope::{ChainLimits, ChainScope, ChainSet, ChainTotals, MessageEnvelope, wire};
@@ -68,8 +68,8 @@ pub(super) fn write(
     let mut bundle = BundleWriter::create(dir, workspace, &fleet.session)
         .map_err(|error| failed(error.to_string()))?;
     let mut write = || -> Result<(), String> {
-        for token in fleet.certificates().chain(others.certificates.iter().map(String::as_str)) {
-            bundle.certificate(token).map_err(|error| error.to_string())?;
+        for token in certificates((fleet, others), stored) {
+            bundle.certificate(&token).map_err(|error| error.to_string())?;
         }
         for frame in &fed.frames {
             let envelope = wire::decode(&frame.headers, &frame.body).map_err(|e| e.to_string())?;
@@ -92,6 +92,23 @@ pub(super) fn write(
     bus_evidence::verify(dir, &options).map_err(|finding| {
         CliError::new(Exit::Failed, format!("the evidence does not verify: {finding}"))
     })
+}
+
+impl Stored {
+    /// How many of the records on the receipts are of this type: other evidence stands beside them.
+    pub(super) fn count_of(&self, event_type: &str) -> usize {
+        self.receipts.iter().filter(|record| record.event_type == event_type).count()
+    }
+}
+
+/// The certificates of all who signed something of the run, each once: a command of a task may have
+/// stored evidence as an agent of its own.
+fn certificates((fleet, others): (&Fleet, &Seen), stored: &Stored) -> BTreeSet<String> {
+    let signers = stored.receipts.iter().filter_map(|record| record.signature.as_ref());
+    let of_records = signers.filter_map(|signed| fleet.roster.get(&signed.signer));
+    let of_records = of_records.map(|certificate| certificate.token().to_owned());
+    let of_fleet = fleet.certificates().map(str::to_owned);
+    of_fleet.chain(others.certificates.iter().cloned()).chain(of_records).collect()
 }
 
 async fn read_stream<B: Bus + ?Sized>(

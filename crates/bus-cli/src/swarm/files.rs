@@ -28,8 +28,8 @@ pub(super) fn allow(workers: usize) -> Result<(), CliError> {
         .map_err(|error| CliError::usage(format!("cannot open {wanted} files: {error}")))
 }
 
-/// A worker holds the three pipes of its command and a descriptor of the process; one more is for
-/// the moment of starting it.
+/// A worker holds the three pipes of its command, or one and both ends of a terminal, and a
+/// descriptor of the process; one more is for the moment of starting it.
 const FILES_PER_WORKER: u64 = 5;
 
 /// The process's own files, and the other ends of the pipes of commands that are just starting.

@@ -9,7 +9,7 @@ use bus_core::{
 use bus_crypto::{Entropy, Keyring, PublicKey, SystemEntropy};
 use bus_envelope::WireForm;
 use bus_mem::InMemoryBus;
-use bus_runner::CommandAgent;
+use bus_runner::{CommandAgent, EmitSocket, Recorded};
 use bus_subjects::{Address, Role, SessionId, StreamName};
 use uuid::Uuid;
 
@@ -18,7 +18,14 @@ use super::{
     ledger::Ledger,
     plan::Plan,
 };
-use crate::{error::CliError, secrets::Secrets, workspace::Workspace};
+use crate::{
+    engine::Scope,
+    error::CliError,
+    gateway::{Question, Working},
+    recording::Recording,
+    secrets::Secrets,
+    workspace::Workspace,
+};
 
 /// A running fleet. Each agent has a connection of its own: whoever closes one ends no other.
 pub(super) struct Fleet {
@@ -32,10 +39,13 @@ pub(super) struct Fleet {
     /// Whether it works where others are, who may join it.
     pub(super) is_shared: bool,
     pub(super) roster: Arc<Roster>,
+    recording: Option<Recording>,
     observer: Endpoint,
     observer_connection: Arc<dyn Engine>,
     workers: Vec<(Endpoint, Arc<dyn Engine>)>,
     work: StreamName,
+    /// Where its commands emit.
+    emit: Option<EmitSocket>,
 }
 
 /// How much work waits or is being done, as the engine tells.
@@ -67,6 +77,9 @@ pub(crate) const LEASE_OF_DAEMON: Duration = Duration::from_secs(30);
 
 /// How many live messages may wait for the observer.
 const WAITING_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+
+/// The same where a reader may be slow: 16 MiB of the largest ones.
+const WAITING_MAX_SHOWN: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 impl Fleet {
     /// Starts the engine, declares the workspace's streams, and certifies every agent.
@@ -104,6 +117,13 @@ impl Fleet {
         };
         let (orchestrator, connection) = agent("swarm", Role::Orchestrator).await?;
         let (observer, observer_connection) = agent("swarm-observer", Role::Observer).await?;
+        let recording = match plan.recording {
+            None => None,
+            Some(policy) => {
+                let (recorder, _) = agent("swarm-recorder", Role::Keeper).await?;
+                Some(Recording::begin(recorder, &shared.session, policy).await?)
+            }
+        };
         let mut workers = Vec::with_capacity(plan.workers);
         for number in 1..=plan.workers {
             workers.push(agent(&format!("swarm-worker-{number}"), Role::Worker).await?);
@@ -122,9 +142,11 @@ impl Fleet {
             clock: shared.clock,
             metrics: shared.metrics,
             account: *workspace.account(),
+            recording,
             observer,
             observer_connection,
             workers,
+            emit: emit_socket(&*shared.entropy),
             work: planes::work_stream(workspace.name())?,
         })
     }
@@ -140,18 +162,19 @@ impl Fleet {
 
     /// What each worker does.
     pub(super) fn agent(&self, plan: &Plan) -> CommandAgent {
-        CommandAgent {
-            command: plan.command.clone(),
-            session: self.session.clone(),
-            run_id: self.run_id.clone(),
-            keeps_results: self.is_shared,
-        }
+        let (session, run_id) = (self.session.clone(), self.run_id.clone());
+        let mut agent = CommandAgent::new(plan.command.clone(), session, run_id);
+        agent.keeps_results = self.is_shared;
+        agent.emit.clone_from(&self.emit);
+        agent.output_bytes_max = plan.output_bytes_max;
+        agent
     }
 
-    /// The live events of this session, from now on.
-    pub(super) async fn hear(&self) -> Result<EventFeed, CliError> {
+    /// The live events of this session, from now on; `is_shown` to a reader, who may be slow.
+    pub(super) async fn hear(&self, is_shown: bool) -> Result<EventFeed, CliError> {
         let filter = Address::filter_session_events(self.observer.workspace(), &self.session);
-        let overflow = Overflow::DropOldest { capacity: WAITING_MAX };
+        let capacity = if is_shown { WAITING_MAX_SHOWN } else { WAITING_MAX };
+        let overflow = Overflow::DropOldest { capacity };
         Ok(self.observer.subscribe(filter, overflow).await?)
     }
 
@@ -164,10 +187,31 @@ impl Fleet {
         self.observer_connection.close().await
     }
 
+    /// Ends the recording, if there is one, and says what was recorded.
+    pub(super) async fn recorded(&self) -> Result<Option<Recorded>, CliError> {
+        match &self.recording {
+            Some(recording) => recording.finish().await,
+            None => Ok(None),
+        }
+    }
+
     /// How much work waits.
     pub(super) fn backlog(&self) -> Backlog {
         let (engine, work) = (Arc::clone(&self.engine), self.work.clone());
         Backlog { engine, work, metrics: Arc::clone(&self.metrics) }
+    }
+
+    /// What this run shows of itself. All queues are its own only where its engine is.
+    pub(super) fn working(&self) -> Working {
+        Working {
+            engine: Arc::clone(&self.engine),
+            workspace: self.orchestrator.workspace().clone(),
+            metrics: Arc::clone(&self.metrics),
+            question: match self.is_shared {
+                true => Question::Lag(self.work.clone()),
+                false => Question::Queues,
+            },
+        }
     }
 
     /// What to say of tasks that did not run and stay where they are.
@@ -213,10 +257,11 @@ impl Shared {
         mut twins: Twins,
         (workspace, plan): (&Workspace, &Plan),
     ) -> Result<(Endpoint, Arc<dyn Engine>), CliError> {
-        let connection = self.ground.connect(&mut twins, (workspace, &self.roster)).await?;
+        let scope = Scope { session: Some(self.session.clone()), queue: Some(plan.role.clone()) };
+        let ground = (workspace, &self.roster);
+        let connection = self.ground.connect(&mut twins, &scope, ground).await?;
         let identity = twins.signing;
-        let session = Some(self.session.clone());
-        let queue = Some(plan.role.clone());
+        let Scope { session, queue } = scope;
         let policy = identity.certificate().policy_for(session.as_ref(), queue.as_ref());
         let endpoint = Endpoint::new(EndpointParts {
             engine: Arc::new(Guarded::new(Arc::clone(&connection), policy)),
@@ -241,6 +286,17 @@ pub(super) fn worker_spec(plan: &Plan) -> WorkerSpec {
     spec.lease = LEASE;
     spec.retry = plan.retry;
     spec
+}
+
+/// The socket through which commands emit. Without one they run all the same.
+pub(crate) fn emit_socket(entropy: &dyn Entropy) -> Option<EmitSocket> {
+    match EmitSocket::open(entropy) {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            tracing::warn!(%error, "there is no place for a socket: commands cannot emit");
+            None
+        }
+    }
 }
 
 /// A UUIDv7 for the run.

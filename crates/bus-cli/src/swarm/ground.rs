@@ -10,7 +10,7 @@ use bus_subjects::{AgentId, Role, RoleName};
 use super::VALID_FOR;
 use crate::{
     args::Global,
-    engine::{NatsPlace, Paths},
+    engine::{NatsPlace, Paths, Scope},
     error::CliError,
     home::Home,
     secrets::Secrets,
@@ -78,11 +78,16 @@ impl Ground {
         let twins = match self {
             Self::Own(_) => {
                 let agent = AgentId::parse(name)?;
-                let signing = workspace.issue(agent, vec![role], Some(VALID_FOR))?;
+                let signing =
+                    workspace.issue(agent, vec![role], Some(VALID_FOR), Scope::default())?;
                 Twins { signing, connecting: None }
             }
             Self::Daemon(_) | Self::Nats(_) => {
-                let part = if role == Role::Worker { Part::Worker } else { Part::Operator };
+                let part = match role {
+                    Role::Worker => Part::Worker,
+                    Role::Keeper => Part::Recorder,
+                    _ => Part::Operator,
+                };
                 let agent = workspace.actor(None, part)?;
                 let connecting = Some(workspace.identity(&agent)?);
                 Twins { signing: workspace.identity(&agent)?, connecting }
@@ -96,16 +101,15 @@ impl Ground {
     pub(super) async fn connect(
         &self,
         twins: &mut Twins,
-        (workspace, roster): (&Workspace, &Arc<Roster>),
+        scope: &Scope,
+        ground: (&Workspace, &Arc<Roster>),
     ) -> Result<Arc<dyn Engine>, CliError> {
         match (self, twins.connecting.take()) {
             (Self::Daemon(socket), Some(identity)) => {
                 let link = LinkBus::connect(socket, identity, LinkOptions::default()).await?;
                 Ok(Arc::new(link))
             }
-            (Self::Nats(place), Some(identity)) => {
-                place.connect(&identity, workspace, roster).await
-            }
+            (Self::Nats(place), Some(identity)) => place.connect(&identity, scope, ground).await,
             (Self::Own(bus), _) => Ok(Arc::new(bus.connect())),
             (Self::Daemon(_) | Self::Nats(_), None) => {
                 Err(CliError::usage("an agent connects once for each identity"))

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use bus_core::{EventFeed, Incoming, Opened};
 use bus_envelope::{ChainLimits, ChainScope, ChainSet, ChainTotals};
-use bus_runner::{TELEMETRY, TERMINAL_STDERR, TERMINAL_STDOUT};
+use bus_runner::{TERMINAL_END, TERMINAL_PTY, TERMINAL_STDERR, TERMINAL_STDOUT};
 use tokio_util::sync::CancellationToken;
 
 use super::show::{Chunk, Show};
@@ -75,7 +75,7 @@ async fn show_output(show: &Show, opened: &Opened) {
     let envelope = &opened.envelope;
     let extension = |name: &str| envelope.extensions.get(name);
     match envelope.event_type.as_str() {
-        stream @ (TERMINAL_STDOUT | TERMINAL_STDERR) => {
+        stream @ (TERMINAL_STDOUT | TERMINAL_STDERR | TERMINAL_PTY) => {
             show.chunk(Chunk {
                 task: extension("task").map_or("?", String::as_str).to_owned(),
                 stream: stream.to_owned(),
@@ -84,18 +84,11 @@ async fn show_output(show: &Show, opened: &Opened) {
             })
             .await;
         }
-        TELEMETRY => {
-            if let Ok(Figures { task, last: true }) = serde_json::from_slice(&opened.payload) {
-                show.ended(task).await;
+        TERMINAL_END => {
+            if let Some(task) = extension("task") {
+                show.ended(task.clone()).await;
             }
         }
         _ => {}
     }
-}
-
-/// What a telemetry record says about the end of a command.
-#[derive(Debug, serde::Deserialize)]
-struct Figures {
-    task: String,
-    last: bool,
 }

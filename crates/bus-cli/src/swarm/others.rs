@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use bus_core::{DeadLetterEvent, Endpoint, Engine, Opened, Result, Roster, Seq, TaskEvent, planes};
+use bus_core::{
+    DeadLetterEvent, Endpoint, Engine, Follow, Opened, Result, Roster, Seq, TaskEvent, planes,
+};
 use bus_evidence::{RECEIPT_COMPLETED, WorkReceipt};
 use bus_subjects::{Address, AddressKind, ConsumerName, Filter, StreamName, Subject};
 use tokio::{sync::Mutex as Turn, time::sleep};
@@ -27,7 +29,7 @@ pub(super) struct Others {
     /// The consumer of the queue.
     consumer: (StreamName, ConsumerName),
     /// Where the next look begins. One look at a time.
-    walks: Turn<[Walk; 2]>,
+    follows: Turn<[Follow; 2]>,
     /// What the run's own workers ended, by task.
     own_ends: Mutex<HashMap<String, TaskEvent>>,
     seen: Mutex<Seen>,
@@ -42,13 +44,6 @@ pub(super) struct Seen {
     pub(super) certificates: BTreeSet<String>,
 }
 
-/// How far a stream was looked through.
-struct Walk {
-    stream: StreamName,
-    filter: Filter,
-    next: Seq,
-}
-
 impl Others {
     /// Those of the run of `fleet`.
     ///
@@ -61,7 +56,8 @@ impl Others {
         let receipts =
             Address::Receipt { workspace: workspace.clone(), session: fleet.session.clone() };
         let letters = AddressKind::DeadLetter.filter(Some(&workspace));
-        let walk = |stream, filter| Walk { stream, filter, next: Seq(1) };
+        let follow =
+            |stream, filter| Follow::new(fleet.orchestrator.clone(), stream, filter, Seq(1));
         Ok(Self {
             reader: fleet.orchestrator.clone(),
             engine: Arc::clone(&fleet.engine),
@@ -69,9 +65,9 @@ impl Others {
             queue: Address::Task { workspace, role }.subject(),
             own: fleet.worker_lives(),
             consumer: (planes::work_stream(fleet.orchestrator.workspace())?, consumer),
-            walks: Turn::new([
-                walk(planes::receipts_stream()?, Filter::from(&receipts.subject())),
-                walk(planes::dead_letters_stream()?, letters),
+            follows: Turn::new([
+                follow(planes::receipts_stream()?, Filter::from(&receipts.subject())),
+                follow(planes::dead_letters_stream()?, letters),
             ]),
             own_ends: Mutex::default(),
             seen: Mutex::default(),
@@ -93,25 +89,23 @@ impl Others {
     /// # Errors
     /// When a stream cannot be read; the next look goes on from there.
     pub(super) async fn look(&self, ledger: &Ledger) -> Result<()> {
-        let mut walks = self.walks.lock().await;
-        for walk in walks.iter_mut() {
-            let (stream, filter) = (walk.stream.clone(), walk.filter.clone());
-            let mut records = self.engine.replay(stream, filter, walk.next).await?;
-            while let Some(stored) = records.next().await {
-                let stored = stored?;
-                walk.next = Seq(stored.seq.0.saturating_add(1));
-                // What does not open here is no word of a worker of this workspace.
-                let Ok(opened) = self.reader.open(&stored.frame) else { continue };
-                let Some(event) = self.end_in(&opened) else { continue };
-                if self.own.contains(&opened.envelope.lineage.incarnation) {
-                    lock(&self.own_ends).insert(id_of(&event).to_owned(), event);
-                } else {
-                    self.remember(&opened);
-                    ledger.note(event);
-                }
-            }
+        let mut follows = self.follows.lock().await;
+        for follow in follows.iter_mut() {
+            follow
+                .look(|stored| {
+                    // What does not open here is no word of a worker of this workspace.
+                    let Ok(opened) = self.reader.open(&stored.frame) else { return };
+                    let Some(event) = self.end_in(&opened) else { return };
+                    if self.own.contains(&opened.envelope.lineage.incarnation) {
+                        lock(&self.own_ends).insert(id_of(&event).to_owned(), event);
+                    } else {
+                        self.remember(&opened);
+                        ledger.note(event);
+                    }
+                })
+                .await?;
         }
-        drop(walks);
+        drop(follows);
         self.settle_doubts(ledger).await
     }
 

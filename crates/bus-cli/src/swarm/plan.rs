@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, BufReader, IsTerminal},
+    net::SocketAddr,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     thread,
@@ -11,11 +12,12 @@ use std::{
 use bus_core::{Endpoint, RetryPolicy};
 use bus_envelope::TraceContext;
 use bus_mem::Limits;
-use bus_runner::{CommandSpec, TaskLine, parse_tasks};
+use bus_runner::{CommandSpec, OUTPUT_BYTES_MAX, RecordingPolicy, TaskLine, parse_tasks};
 use bus_subjects::RoleName;
 use rustix::fs::{Access, access};
 
-use crate::{args::SwarmArgs, config::Config, error::CliError};
+use super::ground::Site;
+use crate::{args::SwarmArgs, config::Config, error::CliError, terminal::CommandTerminal};
 
 /// A checked swarm.
 #[derive(Debug)]
@@ -26,8 +28,15 @@ pub(super) struct Plan {
     pub(super) retry: RetryPolicy,
     pub(super) limits: Limits,
     pub(super) command: CommandSpec,
+    pub(super) terminal: Option<CommandTerminal>,
     pub(super) evidence: Option<PathBuf>,
     pub(super) follow: bool,
+    /// How many bytes of each output are kept.
+    pub(super) output_bytes_max: u64,
+    /// How the run's session is recorded, if it is.
+    pub(super) recording: Option<RecordingPolicy>,
+    /// Where it answers HTTP.
+    pub(super) metrics_listen: Option<SocketAddr>,
     /// The trace that this run was started in.
     pub(super) trace: Option<TraceContext>,
 }
@@ -41,6 +50,8 @@ impl Plan {
         };
         let mut command = CommandSpec::new(program, words);
         command.timeout = args.timeout;
+        let terminal = CommandTerminal::wanted(&args.terminal);
+        command.terminal = terminal.as_ref().map(CommandTerminal::terminal);
         if let Some(dir) = &args.evidence {
             check_evidence(dir)?;
         }
@@ -56,10 +67,25 @@ impl Plan {
             retry: config.retry(args.max_retries, args.backoff),
             limits: config.limits(),
             command,
+            terminal,
             evidence: args.evidence,
             follow: args.follow,
+            output_bytes_max: args.output_max.unwrap_or(OUTPUT_BYTES_MAX),
+            recording: args.recording.policy(),
+            metrics_listen: args.metrics_listen,
             trace: surrounding_trace(),
         })
+    }
+
+    /// Refuses to record what nobody can see later.
+    pub(super) fn check_recording(&self, site: &Site) -> Result<(), CliError> {
+        match (self.recording, site) {
+            (Some(_), Site::Own) => {
+                let what = "no daemon runs, so nobody could see later what is recorded";
+                Err(CliError::usage(what).next("start one: vakbus up; or leave out --record"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes the directory for the evidence: whether that works is known before any work is done.

@@ -3,6 +3,8 @@
 use std::io;
 
 use anstyle::{AnsiColor, Style};
+use bus_evidence::RECEIPT_COMPLETED;
+use bus_runner::Recorded;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -18,7 +20,7 @@ use super::{
 };
 use crate::{
     error::{CliError, Exit},
-    print,
+    print, recording,
 };
 
 /// What a run came to.
@@ -38,6 +40,7 @@ pub(super) struct Summary {
     session: String,
     run_id: String,
     evidence: Option<String>,
+    recorded: Option<Recorded>,
     metrics: bus_core::MetricsSnapshot,
 }
 
@@ -63,7 +66,7 @@ impl Summary {
             tasks: ledger.tasks(),
             dead_letters: dead_letters::find(dead, &fed.ids, &plan.tasks),
             not_run,
-            receipts: stored.receipts.len(),
+            receipts: stored.count_of(RECEIPT_COMPLETED),
             chains_verified: chains.saturating_sub(live_broken.min(1) + stored_broken),
             chains_broken: live_broken.min(1) + stored_broken,
             live_events: seen.events,
@@ -73,9 +76,16 @@ impl Summary {
             session: fleet.session.to_string(),
             run_id: fleet.run_id.clone(),
             evidence,
+            recorded: None,
             metrics: fleet.metrics.snapshot(),
             state,
         }
+    }
+
+    /// The same with what was recorded.
+    pub(super) fn with(mut self, recorded: Option<Recorded>) -> Self {
+        self.recorded = recorded;
+        self
     }
 
     /// The exit code this run deserves.
@@ -98,7 +108,7 @@ impl Summary {
         json: bool,
         given_up: impl Future<Output = ()>,
     ) -> Result<(), CliError> {
-        let text = if json { self.json().to_string() } else { self.text() };
+        let text = if json { print::json_text(&self.json()) } else { self.text() };
         let data = text.clone();
         let error = match print::until(given_up, move || print::data(&data)).await {
             Some(Ok(())) => return Ok(()),
@@ -110,7 +120,7 @@ impl Summary {
     }
 
     fn json(&self) -> serde_json::Value {
-        json!({
+        let summary = json!({
             "tasks": self.tasks,
             "completed": self.state.completed,
             "dead_lettered": self.dead_letters.len(),
@@ -130,7 +140,13 @@ impl Summary {
             "dead_letters": self.dead_letters,
             "troubles": self.state.troubles,
             "metrics": self.metrics,
-        })
+        });
+        match &self.recorded {
+            None => summary,
+            Some(recorded) => {
+                print::with(summary, json!({ "recorded": recording::json(recorded) }))
+            }
+        }
     }
 
     fn text(&self) -> String {
@@ -154,6 +170,11 @@ impl Summary {
         if let Some(dir) = &self.evidence {
             let line = format!("evidence in {dir}; check it with: vakbus verify {dir}");
             lines.push((plain, line));
+        }
+        if let Some(recorded) = &self.recorded {
+            let (told, session) = (recording::told(recorded), &self.session);
+            lines
+                .push((plain, format!("{told}; see: vakbus sub --session {session} --window 500")));
         }
         let painted = lines.iter().map(|(style, line)| {
             // A command's last words are a stranger's.

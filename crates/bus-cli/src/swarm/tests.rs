@@ -28,8 +28,12 @@ pub(super) async fn fleet(texts: &[&str]) -> (TempDir, Plan, Fleet) {
         tasks: texts.iter().enumerate().map(task).collect(),
         retry: bus_core::RetryPolicy::default(),
         command: CommandSpec::new("true", [] as [&str; 0]),
+        terminal: None,
+        output_bytes_max: bus_runner::OUTPUT_BYTES_MAX,
         evidence: None,
         follow: false,
+        recording: None,
+        metrics_listen: None,
         trace: None,
         limits: bus_mem::Limits::default(),
     };
@@ -52,6 +56,7 @@ async fn waited(ledger: &Ledger, workers: &mut JoinSet<()>, stop: &Stop) {
         quiet: true,
         color: Color::Never,
         nats_url: None,
+        creds: None,
         settings_file: None,
         agent: None,
         memory: false,
@@ -106,7 +111,7 @@ async fn a_pause_of_minutes_loses_no_worker() {
 #[tokio::test]
 async fn one_agents_end_is_not_the_end_of_the_bus() {
     let (_dir, plan, fleet) = fleet(&["a"]).await;
-    let mut feed = fleet.hear().await.unwrap();
+    let mut feed = fleet.hear(false).await.unwrap();
     fleet.hush().await.unwrap();
     assert!(feed.next().await.is_none());
     let ledger = Arc::new(Ledger::new(1));

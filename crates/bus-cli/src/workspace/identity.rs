@@ -12,6 +12,7 @@ use bus_subjects::{AgentId, Role, WorkspaceId};
 
 use super::{Workspace, damaged};
 use crate::{
+    engine::Scope,
     error::CliError,
     home::{Home, State},
 };
@@ -25,13 +26,35 @@ pub(crate) enum Part {
     ///
     /// It is another one than the operator, because a worker may never hand out tasks.
     Worker,
+    /// Carries what waits for a hub: as `cli-courier`, a keeper.
+    Courier,
+    /// Reads what is kept, vouches for it, and hands out nothing: as `cli-auditor`, an auditor.
+    Auditor,
+    /// Hears sessions and keeps what they say: as `cli-recorder`, a keeper and observer.
+    Recorder,
 }
 
 impl Part {
+    /// What the workspace's own agent for it is called.
+    pub(crate) const fn name(self) -> &'static str {
+        self.own().0
+    }
+
     const fn own(self) -> (&'static str, Role) {
         match self {
             Self::Operator => ("cli", Role::Operator),
             Self::Worker => ("cli-worker", Role::Worker),
+            Self::Courier => ("cli-courier", Role::Keeper),
+            Self::Auditor => ("cli-auditor", Role::Auditor),
+            Self::Recorder => ("cli-recorder", Role::Keeper),
+        }
+    }
+
+    /// What it is beside that.
+    const fn also(self) -> Option<Role> {
+        match self {
+            Self::Recorder => Some(Role::Observer),
+            _ => None,
         }
     }
 }
@@ -55,7 +78,8 @@ impl Workspace {
         let (name, role) = part.own();
         let name = AgentId::parse(name)?;
         if !self.has_agent(&name) {
-            match self.add_agent(name.clone(), vec![role], None) {
+            let roles = std::iter::once(role).chain(part.also()).collect();
+            match self.add_agent(name.clone(), roles, None, Scope::default()) {
                 // Another process made it at the same moment: that one counts.
                 Err(_) if self.has_agent(&name) => {}
                 made => drop(made?),
@@ -113,9 +137,12 @@ impl Workspace {
 /// The certificate of `signer` among the agents' files. One that cannot be read hides no other.
 ///
 /// Whoever is not found is looked for in the same files only when one of them has changed.
-fn find(agents: &Home, known: &Mutex<Known>, signer: &str) -> Option<String> {
+///
+/// # Errors
+/// When the files cannot be listed, or one that may be the signer's cannot be read.
+fn find(agents: &Home, known: &Mutex<Known>, signer: &str) -> Result<Option<String>, String> {
     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    let names = agents.list(".creds").ok()?;
+    let names = agents.list(".creds").map_err(|error| error.to_string())?;
     let with_state = |name: String| {
         let state = agents.state(&format!("{name}.creds"))?;
         Some((name, state))
@@ -124,21 +151,37 @@ fn find(agents: &Home, known: &Mutex<Known>, signer: &str) -> Option<String> {
     // The file of an agent that was revoked is gone, and so is its word. Another file of its name
     // has another key.
     known.retain(|file, _| files.contains(file));
+    let mut unread = None;
     for file in files {
-        if !known.contains_key(&file)
-            && let Some(found) = certificate(agents, &file.0)
-        {
-            known.insert(file, found);
+        if known.contains_key(&file) {
+            continue;
+        }
+        match certificate(agents, &file.0) {
+            Ok(Some(found)) => drop(known.insert(file, found)),
+            // It is nobody's.
+            Ok(None) => {}
+            Err(error) => unread = Some(error),
         }
     }
-    known.values().find(|(nkey, _)| nkey == signer).map(|(_, token)| token.clone())
+    let found = known.values().find(|(nkey, _)| nkey == signer).map(|(_, token)| token.clone());
+    match (found, unread) {
+        (None, Some(unread)) => Err(unread),
+        (found, _) => Ok(found),
+    }
 }
 
-fn certificate(agents: &Home, name: &str) -> Option<(String, String)> {
-    let text = agents.read(&format!("{name}.creds")).ok()?;
-    let token = creds::parse(&text).ok()?.jwt().to_owned();
-    let nkey = Certificate::parse(&token).ok()?.nkey.text();
-    Some((nkey, token))
+/// The certificate in the file of an agent; none when it holds none, or is gone by now.
+fn certificate(agents: &Home, name: &str) -> Result<Option<(String, String)>, String> {
+    let file = format!("{name}.creds");
+    let text = match agents.read(&file) {
+        Ok(text) => text,
+        Err(_) if !agents.below(&file).exists() => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let Ok(credentials) = creds::parse(&text) else { return Ok(None) };
+    let token = credentials.jwt().to_owned();
+    let nkey = Certificate::parse(&token).map(|certificate| certificate.nkey.text());
+    Ok(nkey.ok().map(|nkey| (nkey, token)))
 }
 
 /// Public key and certificate of each agent whose file was read, by its name and state.

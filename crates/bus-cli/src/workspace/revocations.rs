@@ -81,6 +81,27 @@ impl Workspace {
         revoked.iter().map(|one| Ok(one.sign(&self.account)?)).collect()
     }
 
+    /// Keeps a revocation that another machine told, as if it had been made here.
+    ///
+    /// # Errors
+    /// When the account did not sign it for this workspace; when it cannot be written.
+    pub(crate) fn keep_revocation(&self, line: &str) -> Result<(), CliError> {
+        let line = line.trim_end();
+        let revocation = Revocation::parse(line, self.account())?;
+        if revocation.workspace != self.name {
+            let what = format!("the revocation is of workspace {}", revocation.workspace);
+            return Err(CliError::new(Exit::Refused, what));
+        }
+        let dir = self.revocations_dir();
+        let file = revocation.nkey.text();
+        let _turn = self.dir.turn()?;
+        if dir.below(&file).exists() {
+            return Ok(());
+        }
+        dir.create()?;
+        dir.write_new(&file, &format!("{line}\n"))
+    }
+
     /// Takes the key of `agent` back for ever, and removes it. The name is free for a new key.
     ///
     /// # Errors

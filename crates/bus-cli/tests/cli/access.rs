@@ -54,7 +54,10 @@ fn without_a_question_all_rules_are_listed() {
     assert_eq!(outcome.code, Some(0));
     insta::assert_snapshot!(outcome.stdout, @r"
     allow subscribe vak.events.default.>
+    allow subscribe vak.history.default.tokens.*
+    allow subscribe vak.history.default.terminal.*
     allow subscribe _INBOX.me.>
+    allow subscribe $KV.VAK_AGENTS_default.>
     ");
 }
 

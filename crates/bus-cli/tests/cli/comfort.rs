@@ -144,7 +144,12 @@ fn a_mistyped_value_is_answered_with_the_right_one() {
 }
 
 /// The arguments that a command which shows something cannot do without.
-const NEEDED: [(&str, &[&str]); 1] = [("vakbus-task-show", &["task-1"])];
+const NEEDED: [(&str, &[&str]); 4] = [
+    ("vakbus-approvals-show", &["ask-1"]),
+    ("vakbus-task-show", &["task-1"]),
+    ("vakbus-dlq-show", &["1"]),
+    ("vakbus-receipts-show", &["done-1"]),
+];
 
 /// Runs what the page of this name is about with --json.
 fn shown(place: &Place, leaf: &str) -> Outcome {
@@ -164,19 +169,32 @@ fn is_for_programs(what: &str, outcome: &Outcome) {
 #[test]
 fn every_listing_has_a_form_for_programs() {
     let place = Place::new();
-    let mut daemon = place.start(&["up", "--memory"]);
+    // A hub that nobody serves.
+    let mut daemon = place.start(&["up", "--memory", "--hub-url", "nats://127.0.0.1:1"]);
     let said = Lines::of(daemon.take_stdout());
     let is_ready = said.next().is_some_and(|line| line.starts_with("ready"));
     let added = place.run(&["agent", "add", "bob", "--role", "worker"]);
+    place.run(&["task", "send", "--role", "other", "--id", "done-1", "text"]);
+    let done = place.run(&["worker", "--role", "other", "--until-empty", "--", "true"]);
     let sent = place.run(&["task", "send", "--id", "task-1", "text"]);
+    let given_up = place.run(&["task", "send", "--id", "task-2", "text"]);
+    let cancelled = place.run(&["task", "cancel", "task-2"]);
+    let waits = place.run(&["task", "send", "--to-hub", "text"]);
+    let ask = ["approvals", "request", "--action", "a", "--target", "t", "--id", "ask-1"];
+    let asked = place.run(&ask);
     let ends = ["-ls", "-show", "-path", "-status"];
     let mut listings = leaves(&place);
     listings.retain(|leaf| ends.iter().any(|end| leaf.ends_with(end)));
+    // It is about servers, and there is none here.
+    listings.retain(|leaf| !leaf.ends_with("auth-status"));
     let outcomes: Vec<Outcome> = listings.iter().map(|leaf| shown(&place, leaf)).collect();
     daemon.signal(Signal::TERM);
     let ended = daemon.ended();
     assert_eq!((is_ready, ended.code), (true, Some(0)), "{ended:?}");
     assert_eq!((added.code, sent.code), (Some(0), Some(0)), "{added:?} {sent:?}");
+    assert_eq!((given_up.code, cancelled.code), (Some(0), Some(0)), "{given_up:?} {cancelled:?}");
+    assert_eq!((waits.code, done.code), (Some(0), Some(0)), "{waits:?} {done:?}");
+    assert_eq!(asked.code, Some(0), "{asked:?}");
     assert!(listings.len() >= 8, "{listings:?}");
     for (leaf, outcome) in listings.iter().zip(&outcomes) {
         assert_eq!(outcome.code, Some(0), "{leaf}: {outcome:?}");

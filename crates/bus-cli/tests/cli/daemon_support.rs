@@ -28,11 +28,16 @@ impl Daemon {
 
     /// Starts `command`, which is a `vakbus up --json`, and waits until it is ready.
     pub(crate) fn of(command: std::process::Command) -> Self {
+        Self::try_of(command).unwrap_or_else(|ended| panic!("never ready: {ended:?}"))
+    }
+
+    /// As [`Daemon::of`]; how it ended when it did so before it was ready.
+    pub(crate) fn try_of(command: std::process::Command) -> Result<Self, Outcome> {
         let mut running = Running::start(command);
         let stdout = Lines::of(running.take_stdout());
-        let Some(line) = stdout.next() else { panic!("never ready: {:?}", running.ended()) };
+        let Some(line) = stdout.next() else { return Err(running.ended()) };
         let ready = serde_json::from_str(&line).unwrap();
-        Self { running, ready, _stdout: stdout }
+        Ok(Self { running, ready, _stdout: stdout })
     }
 
     /// Asks it to stop, and waits until it has.

@@ -105,7 +105,9 @@ fn an_agents_key_is_no_account() {
 
 #[test]
 fn evidence_that_is_not_there_is_a_wrong_call() {
-    Place::new().run(&["verify", "nowhere"]).is_wrong_call("nowhere is not a directory");
+    Place::new()
+        .run(&["verify", "nowhere"])
+        .is_wrong_call("nowhere is neither a directory nor a file");
 }
 
 #[test]

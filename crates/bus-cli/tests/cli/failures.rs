@@ -165,6 +165,8 @@ fn a_flood_of_output_needs_no_memory() {
     let seen = place.read("seen");
     let peak_kib: u64 = seen.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(peak_kib < 300 * 1024, "{peak_kib} KiB");
+    // All of it was read, or the first task had not ended. What is shown of it is what can be
+    // shown in time: the command does not wait for that.
     let published = summary["metrics"]["bytes_published"].as_u64().unwrap();
-    assert!(published > bytes, "{published}");
+    assert!(published > 1024 * 1024, "{published}");
 }

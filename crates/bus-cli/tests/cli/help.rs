@@ -41,3 +41,88 @@ fn the_help_of_restore() {
 fn the_version_is_that_of_the_package() {
     assert_eq!(help(&["--version"]), concat!("vakbus ", env!("CARGO_PKG_VERSION"), "\n"));
 }
+
+#[test]
+fn the_help_of_outbox() {
+    insta::assert_snapshot!(help(&["outbox", "--help"]));
+}
+
+#[test]
+fn the_help_of_receipts() {
+    insta::assert_snapshot!(help(&["receipts", "--help"]));
+}
+
+#[test]
+fn the_help_of_receipts_ls() {
+    insta::assert_snapshot!(help(&["receipts", "ls", "--help"]));
+}
+
+#[test]
+fn the_help_of_receipts_prove() {
+    insta::assert_snapshot!(help(&["receipts", "prove", "--help"]));
+}
+
+#[test]
+fn the_help_of_outbox_ls() {
+    insta::assert_snapshot!(help(&["outbox", "ls", "--help"]));
+}
+
+#[test]
+fn the_help_of_dlq() {
+    insta::assert_snapshot!(help(&["dlq", "--help"]));
+}
+
+#[test]
+fn the_help_of_dlq_ls() {
+    insta::assert_snapshot!(help(&["dlq", "ls", "--help"]));
+}
+
+#[test]
+fn the_help_of_dlq_show() {
+    insta::assert_snapshot!(help(&["dlq", "show", "--help"]));
+}
+
+#[test]
+fn the_help_of_dlq_redrive() {
+    insta::assert_snapshot!(help(&["dlq", "redrive", "--help"]));
+}
+
+#[test]
+fn the_help_of_dlq_discard() {
+    insta::assert_snapshot!(help(&["dlq", "discard", "--help"]));
+}
+
+#[test]
+fn the_help_of_tail() {
+    insta::assert_snapshot!(help(&["tail", "--help"]));
+}
+
+#[test]
+fn the_help_of_trace() {
+    insta::assert_snapshot!(help(&["trace", "--help"]));
+}
+
+#[test]
+fn the_help_of_record() {
+    insta::assert_snapshot!(help(&["record", "--help"]));
+}
+
+#[test]
+fn the_help_of_sub() {
+    insta::assert_snapshot!(help(&["sub", "--help"]));
+}
+
+#[test]
+fn the_help_of_approvals() {
+    insta::assert_snapshot!(help(&["approvals", "--help"]));
+}
+
+#[test]
+fn the_help_of_approvals_request() {
+    insta::assert_snapshot!(help(&["approvals", "request", "--help"]));
+}
+
+#[test]
+fn the_help_of_approvals_resolve() {
+    insta::assert_snapshot!(help(&["approvals", "resolve", "--help"]));
+}

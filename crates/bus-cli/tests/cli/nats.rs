@@ -233,17 +233,6 @@ fn more_copies_than_the_servers_give_are_refused() {
 }
 
 #[test]
-fn backups_of_servers_are_their_operators_matter() {
-    let server = TestServer::start();
-    let machine = Machine::new(&server);
-    for args in [["backup", "copy"], ["restore", "copy"]] {
-        let refused = machine.run(&args);
-        fails(&refused, 2, "keep this bus", "JetStream store");
-        assert!(!machine.place.path("copy").exists());
-    }
-}
-
-#[test]
 fn the_status_says_which_engine_it_is_and_what_it_promises() {
     let server = TestServer::start();
     let machine = Machine::new(&server);

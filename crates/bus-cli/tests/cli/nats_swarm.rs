@@ -21,6 +21,20 @@ fn a_task_goes_through_a_server_and_its_result_comes_back() {
 }
 
 #[test]
+fn a_command_emits_over_a_server_as_its_worker() {
+    let server = TestServer::start();
+    let machine = Machine::new(&server);
+    let mut listener =
+        machine.start(&["sub", "--count", "1", "--json", "vak.events.default.*.tokens"]);
+    listener.says("listening on");
+    machine.does(&["task", "send", "--role", "r", "hello"]);
+    let script = concat!("'", env!("CARGO_BIN_EXE_vakbus"), "' emit tokens -");
+    machine.does(&["worker", "--role", "r", "--until-empty", "--", "sh", "-c", script]);
+    let heard = listener.ended().json();
+    assert_eq!((&heard["payload"], &heard["from"]), (&"hello".into(), &"cli-worker".into()));
+}
+
+#[test]
 fn two_machines_share_a_queue_and_no_task_is_done_twice() {
     let server = TestServer::start();
     let here = Machine::new(&server);

@@ -17,16 +17,21 @@ use crate::{
 };
 
 /// A running `vakbus up --nats`.
-struct Up {
+pub(crate) struct Up {
     running: Running,
-    ready: Value,
+    pub(crate) ready: Value,
     events: Lines,
 }
 
 impl Up {
-    fn start(place: &Place) -> Self {
+    pub(crate) fn start(place: &Place) -> Self {
+        Self::with(place, &[])
+    }
+
+    /// As [`Up::start`], with more arguments.
+    pub(crate) fn with(place: &Place, args: &[&str]) -> Self {
         let mut command = place.command();
-        command.args(["up", "--nats", "--json"]).env("NATS_SERVER", program());
+        command.args(["up", "--nats", "--json"]).args(args).env("NATS_SERVER", program());
         let mut running = Running::start(command);
         let events = Lines::of(running.take_stdout());
         let Some(line) = events.next() else { panic!("never ready: {:?}", running.ended()) };
@@ -42,7 +47,7 @@ impl Up {
         Pid::from_raw(number.try_into().unwrap()).unwrap()
     }
 
-    fn stop(self) -> Outcome {
+    pub(crate) fn stop(self) -> Outcome {
         self.running.signal(Signal::INT);
         self.running.ended()
     }
@@ -152,7 +157,7 @@ fn a_stranger_on_the_same_machine_does_not_get_in() {
     let stranger = Place::new();
     let refused = stranger.run(&["--nats-url", up.ready["url"].as_str().unwrap(), "task", "ls"]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
-    let key = place.path("data/nats.nk");
+    let key = place.path("data/operator/operator.nk");
     assert_eq!(std::fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
     up.stop();
 }
@@ -171,6 +176,17 @@ fn its_connections_are_encrypted_when_it_has_a_certificate() {
     command.args(["task", "send", "x"]).env("VAKBUS_NATS_TLS_CA", tls.join("ca.pem"));
     assert_eq!(run(command, "").code, Some(0));
     assert_eq!(daemon.stop().code, Some(0));
+}
+
+#[test]
+fn a_server_that_other_machines_reach_needs_a_certificate() {
+    let place = Place::new();
+    for listen in ["0.0.0.0:0", "[::]:0"] {
+        let mut command = place.command();
+        command.args(["up", "--nats", "--listen", listen]).env("NATS_SERVER", program());
+        run(command, "").is_wrong_call("nothing is encrypted");
+    }
+    assert!(!place.path("data/nats").exists());
 }
 
 #[test]

@@ -102,6 +102,20 @@ fn a_second_ctrl_c_kills_what_runs() {
 }
 
 #[test]
+fn a_second_ctrl_c_lets_what_runs_hear_of_its_end() {
+    let script = "trap 'echo heard >started; exit 1' TERM; echo {} >started; sleep 1000 & wait";
+    let mut scene = Scene::new(script);
+    scene.two_run();
+    scene.running.signal(Signal::INT);
+    scene.running.says("finishing what runs");
+    scene.running.signal(Signal::INT);
+    let heard = [scene.started.next().unwrap(), scene.started.next().unwrap()];
+    assert_eq!(heard, ["heard", "heard"]);
+    let (_place, outcome, summary) = scene.ended();
+    assert_eq!((outcome.code, &summary["not_run"]), (Some(1), &json!(10)), "{summary}");
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_run_under_nohup_outlives_its_terminal() {
     let mut scene = Scene::with("trap '' HUP; exec", SCRIPT);

@@ -114,12 +114,14 @@ impl Place {
 }
 
 /// What changes how `vakbus` behaves and must not come from whoever runs the tests.
-const SETTINGS: [&str; 26] = [
+const SETTINGS: [&str; 35] = [
     "TRACEPARENT",
     "TRACESTATE",
     "VAKBUS_WORKSPACE",
     "VAKBUS_WORKSPACE_SECRET",
     "VAKBUS_LOG",
+    "VAKBUS_RUN_ID",
+    "VAKBUS_SESSION",
     "NO_COLOR",
     "CLICOLOR",
     "CLICOLOR_FORCE",
@@ -130,6 +132,7 @@ const SETTINGS: [&str; 26] = [
     "VAKBUS_NATS_URL",
     "VAK_BUS_NATS_URL",
     "VAKBUS_NATS_PROFILE",
+    "VAKBUS_NATS_CREDS",
     "VAKBUS_NATS_TLS",
     "VAKBUS_NATS_TLS_CA",
     "VAKBUS_NATS_TLS_CERT",
@@ -141,6 +144,12 @@ const SETTINGS: [&str; 26] = [
     "VAKBUS_BACKOFF",
     "VAK_BUS_NATS_CREDENTIALS_JWT",
     "VAK_BUS_NATS_NKEY_SEED",
+    "VAKBUS_EMIT",
+    "VAKBUS_EMIT_TOKEN",
+    "VAKBUS_TASK_ID",
+    "VAKBUS_ATTEMPT",
+    "VAKBUS_ON_DEAD_LETTER",
+    "VAKBUS_ON_APPROVAL",
 ];
 
 /// Runs a command to its end.
@@ -189,7 +198,7 @@ pub(crate) fn adds_up(summary: &Value) {
 
 /// A running `vakbus`.
 pub(crate) struct Running {
-    child: Child,
+    child: Kept,
     stdout: Option<Lines>,
     stderr: Lines,
     heard: Vec<String>,
@@ -200,16 +209,17 @@ impl Running {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stderr = Lines::of(child.stderr.take().unwrap());
+        let child = Kept(Some(child));
         Self { child, stdout: None, stderr, heard: Vec::new() }
     }
 
     /// Takes its stdout away.
     pub(crate) fn take_stdout(&mut self) -> ChildStdout {
-        self.child.stdout.take().unwrap()
+        self.child.0.as_mut().unwrap().stdout.take().unwrap()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        kill_process(Pid::from_child(self.child.0.as_ref().unwrap()), signal).unwrap();
     }
 
     /// Waits until it says `what` on stderr.
@@ -232,12 +242,12 @@ impl Running {
 
     /// Waits until it ends.
     pub(crate) fn ended(mut self) -> Outcome {
-        if let Some(stdout) = self.child.stdout.take() {
+        let mut child = self.child.0.take().unwrap();
+        if let Some(stdout) = child.stdout.take() {
             self.stdout = Some(Lines::of(stdout));
         }
-        let pid = Pid::from_child(&self.child);
+        let pid = Pid::from_child(&child);
         let (sender, receiver) = mpsc::channel();
-        let mut child = self.child;
         thread::spawn(move || sender.send(child.wait()));
         let Ok(status) = receiver.recv_timeout(LIMIT) else {
             kill_process(pid, Signal::KILL).unwrap();
@@ -250,6 +260,18 @@ impl Running {
             code: status.unwrap().code(),
             stdout: stdout.collect::<Vec<_>>().join("\n"),
             stderr: stderr.join("\n"),
+        }
+    }
+}
+
+/// A child that ends with who has it: a test that fails leaves no process behind.
+struct Kept(Option<Child>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _gone = child.kill();
+            let _reaped = child.wait();
         }
     }
 }

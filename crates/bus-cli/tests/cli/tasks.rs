@@ -159,7 +159,7 @@ fn a_summary_has_one_shape() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&summary).unwrap(), @r#"
     {
       "chains_broken": 0,
-      "chains_verified": 2,
+      "chains_verified": 3,
       "completed": 3,
       "dead_lettered": 0,
       "dead_letters": [],

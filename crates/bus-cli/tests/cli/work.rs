@@ -143,11 +143,21 @@ fn a_worker_that_died_loses_no_task() {
 
 #[test]
 fn a_task_that_runs_while_its_daemon_dies_is_done_once() {
+    outlives_its_daemon(&[], "done\n");
+}
+
+#[test]
+fn a_task_in_a_terminal_that_runs_while_its_daemon_dies_is_done_once() {
+    outlives_its_daemon(&["--pty"], "done\r\n");
+}
+
+/// A worker with these arguments does a task whose daemon is killed and started meanwhile.
+fn outlives_its_daemon(args: &[&str], output: &str) {
     let place = Place::new();
     let (gate, started) = (place.pipe("gate"), place.pipe("started"));
     let (mut gate, started) = (Gate::at(&gate), Lines::through(&started));
     let daemon = Daemon::start(&place);
-    let worker = worker(&place, "echo on >started; read x <gate; echo done", &[]);
+    let worker = worker(&place, "echo on >started; read x <gate; echo done", args);
     assert_eq!(place.run(&["task", "send", "--role", "r", "--id", "t-1", "x"]).code, Some(0));
     assert_eq!(started.next().unwrap(), "on");
     daemon.kill();
@@ -158,7 +168,7 @@ fn a_task_that_runs_while_its_daemon_dies_is_done_once() {
     let result = result.json();
     assert_eq!(
         (result["output"].clone(), result["verified"].clone()),
-        (json!("done\n"), json!(true))
+        (json!(output), json!(true))
     );
     assert_eq!(result["attempt"], 1);
     Scene { place, daemon, worker }.end();

@@ -125,6 +125,20 @@ fn agents_are_listed_with_their_roles_and_expiry() {
 }
 
 #[test]
+fn an_agent_is_bound_to_the_session_and_the_queue_it_was_added_with() {
+    let place = Place::new();
+    let bound = ["--role", "worker", "--session", "s1", "--queue", "coder"];
+    place.run(&[&["agent", "add", "bob"][..], &bound].concat());
+    let listed = place.run(&["agent", "ls", "--json"]).json();
+    assert_eq!((&listed["session"], &listed["queue"]), (&"s1".into(), &"coder".into()));
+    let listed = place.run(&["agent", "ls"]).stdout;
+    assert!(listed.trim_end().ends_with("  session s1  queue coder"), "{listed}");
+    let refused = place.run(&["worker", "--role", "judge", "--as", "bob", "--", "true"]);
+    assert_eq!(refused.code, Some(4), "{refused:?}");
+    assert!(refused.stderr.contains("vak.work.default.judge.task"), "{refused:?}");
+}
+
+#[test]
 fn a_role_that_does_not_exist_is_refused() {
     let place = Place::new();
     let outcome = place.run(&["agent", "add", "alice", "--role", "king"]);

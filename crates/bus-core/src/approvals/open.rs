@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bus_envelope::{EventHash, Timestamp, TraceContext};
 use bus_subjects::{Address, AgentId, SessionId};
 
-use super::{ApprovalRequest, ApprovalVerdict};
+use super::{ApprovalEnd, ApprovalRequest, ApprovalVerdict, EndKind};
 use crate::{Opened, Seq};
 
 /// The requests without a verdict, from the records applied so far.
@@ -18,7 +18,7 @@ pub struct OpenApprovals {
     /// So that a request that is stored a second time is not open again.
     closed: HashSet<EventHash>,
     watched: Option<EventHash>,
-    resolved: Option<ResolvedApproval>,
+    closed_as: Option<Closed>,
     passed_over: u64,
 }
 
@@ -43,6 +43,14 @@ pub struct OpenApproval {
     pub trace: TraceContext,
 }
 
+/// What became of the watched request when it was open no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Closed {
+    Resolved(Box<ResolvedApproval>),
+    Withdrawn { approval: Box<OpenApproval>, by: AgentId },
+    Superseded { approval: Box<OpenApproval>, by: EventHash },
+}
+
 /// A request with its verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedApproval {
@@ -63,6 +71,10 @@ pub enum Applied {
     Asked,
     /// A request got its verdict and is open no more.
     Resolved,
+    /// A request was taken back and is open no more.
+    Withdrawn,
+    /// One more request is open, and the one whose place it takes is not.
+    Superseded,
     /// Nothing: it is of another kind, cannot be read, answers nothing that is open, or comes from
     /// somebody who may not answer.
     Ignored,
@@ -75,6 +87,12 @@ impl OpenApproval {
     pub fn verdict_id(request: &EventHash) -> String {
         format!("{request}.verdict")
     }
+
+    /// The id under which who asked takes back the request with the leaf hash `request`.
+    #[must_use]
+    pub fn withdrawal_id(request: &EventHash) -> String {
+        format!("{request}.withdrawn")
+    }
 }
 
 impl ResolvedApproval {
@@ -82,6 +100,12 @@ impl ResolvedApproval {
     #[must_use]
     pub fn notice_id(verdict: &EventHash) -> String {
         format!("{verdict}.notice")
+    }
+
+    /// The leaf hash of the stored verdict that the message with this id tells of.
+    #[must_use]
+    pub fn verdict_of_notice(id: &str) -> Option<EventHash> {
+        EventHash::parse(id.strip_suffix(".notice")?).ok()
     }
 }
 
@@ -102,6 +126,9 @@ impl OpenApprovals {
         match envelope.event_type.as_str() {
             ApprovalRequest::EVENT_TYPE => self.ask(seq, session, record),
             ApprovalVerdict::EVENT_TYPE if may_resolve => self.resolve(&session, record),
+            kind if EndKind::of(kind) == Some(EndKind::Withdrawn) => {
+                self.withdraw(&session, record, may_resolve)
+            }
             _ => Applied::Ignored,
         }
     }
@@ -140,13 +167,20 @@ impl OpenApprovals {
 
     /// The watched request, when it was applied, open or not.
     pub(super) fn watched(&self) -> Option<&OpenApproval> {
-        let open = self.watched.as_ref().and_then(|request| self.open.get(request));
-        open.or(self.resolved.as_ref().map(|resolved| &resolved.approval))
+        if let Some(open) = self.watched.as_ref().and_then(|request| self.open.get(request)) {
+            return Some(open);
+        }
+        match self.closed_as.as_ref()? {
+            Closed::Resolved(resolved) => Some(&resolved.approval),
+            Closed::Withdrawn { approval, .. } | Closed::Superseded { approval, .. } => {
+                Some(approval)
+            }
+        }
     }
 
-    /// The verdict on the watched request.
-    pub(super) const fn resolved(&self) -> Option<&ResolvedApproval> {
-        self.resolved.as_ref()
+    /// What became of the watched request.
+    pub(super) const fn closed_as(&self) -> Option<&Closed> {
+        self.closed_as.as_ref()
     }
 
     /// Notes a record that cannot be opened.
@@ -172,8 +206,51 @@ impl OpenApprovals {
             request,
             trace: envelope.trace.clone(),
         };
+        let replaced = self.replace(&approval);
         self.open.insert(record.hash, approval);
-        Applied::Asked
+        if replaced { Applied::Superseded } else { Applied::Asked }
+    }
+
+    /// Closes the open request that `new` takes the place of: one of the same agent and session.
+    fn replace(&mut self, new: &OpenApproval) -> bool {
+        let Some(old) = new.request.replaces() else { return false };
+        let gives_way = |old: &OpenApproval| old.session == new.session && old.asker == new.asker;
+        if !self.open.get(&old).is_some_and(gives_way) {
+            return false;
+        }
+        let by = new.hash;
+        self.close(old, |approval| Closed::Superseded { approval: Box::new(approval), by });
+        true
+    }
+
+    fn withdraw(&mut self, session: &SessionId, record: &Opened, may_resolve: bool) -> Applied {
+        let read = ApprovalEnd::from_json(EndKind::Withdrawn, &record.payload);
+        let (Some(cause), Ok(end)) = (record.envelope.lineage.cause, read) else {
+            return Applied::Ignored;
+        };
+        let by = &record.envelope.lineage.agent;
+        let may_end = |asked: &OpenApproval| {
+            asked.session == *session
+                && (asked.asker == *by || may_resolve)
+                && end.request_id().is_none_or(|id| id == asked.id)
+                && asked.hash == end.approval()
+        };
+        if !self.open.get(&cause).is_some_and(may_end) {
+            return Applied::Ignored;
+        }
+        let by = by.clone();
+        self.close(cause, |approval| Closed::Withdrawn { approval: Box::new(approval), by });
+        Applied::Withdrawn
+    }
+
+    /// The request is open no more; what became of it is kept of the watched one.
+    fn close(&mut self, request: EventHash, how: impl FnOnce(OpenApproval) -> Closed) {
+        self.closed.insert(request);
+        if let Some(approval) = self.open.remove(&request)
+            && self.watched == Some(request)
+        {
+            self.closed_as = Some(how(approval));
+        }
     }
 
     fn resolve(&mut self, session: &SessionId, record: &Opened) -> Applied {
@@ -192,13 +269,10 @@ impl OpenApprovals {
         if !self.open.get(&cause).is_some_and(answers) {
             return Applied::Ignored;
         }
-        self.closed.insert(cause);
-        if let Some(approval) = self.open.remove(&cause)
-            && self.watched == Some(cause)
-        {
-            let (by, hash) = (by.clone(), record.hash);
-            self.resolved = Some(ResolvedApproval { approval, verdict, by, hash });
-        }
+        let (by, hash) = (by.clone(), record.hash);
+        self.close(cause, |approval| {
+            Closed::Resolved(Box::new(ResolvedApproval { approval, verdict, by, hash }))
+        });
         Applied::Resolved
     }
 }

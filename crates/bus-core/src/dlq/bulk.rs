@@ -1,7 +1,7 @@
-//! Redriving many letters: counted first, then one by one with a report of each.
+//! Treating many letters: counted first, then one by one with a report of each.
 
-use super::{DeadLetters, LetterContent, LetterFilter, LetterOrder, Redrive, Redriven};
-use crate::{ErrorKind, Result, Seq};
+use super::{DeadLetter, DeadLetters, LetterContent, LetterFilter, LetterOrder, Redrive, Redriven};
+use crate::{Error, ErrorKind, Result, Seq};
 
 /// What redriving by a filter would come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,11 +16,39 @@ pub struct LetterCount {
     pub denied: u64,
 }
 
-/// What redriving by a filter came to.
+/// The letters that a filter means, and what redriving them would come to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RedriveSurvey {
+    /// How many of each sort there are.
+    pub count: LetterCount,
+    /// Where they are, the oldest first.
+    pub letters: Vec<Seq>,
+}
+
+/// The letters that would be thrown away by a filter.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DiscardSurvey {
+    /// Where they are, the oldest first.
+    pub letters: Vec<Seq>,
+    /// Letters that would stay because they cannot be opened: whether the filter means them is not
+    /// known.
+    pub unknown: u64,
+}
+
+/// What redriving many letters came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BulkReport {
     /// Tasks that are in their queue again.
     pub redriven: u64,
+    /// Letters that stayed, each for the reason that was reported.
+    pub kept: u64,
+}
+
+/// What throwing many letters away came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DiscardReport {
+    /// Letters that are gone.
+    pub discarded: u64,
     /// Letters that stayed, each for the reason that was reported.
     pub kept: u64,
 }
@@ -31,22 +59,23 @@ impl DeadLetters {
     /// # Errors
     /// `Denied` when the agent may not read dead letters; `NotFound`, `Closed`, `Unavailable`.
     pub async fn count(&self, filter: LetterFilter, how: &Redrive) -> Result<LetterCount> {
+        self.survey(filter, how).await.map(|survey| survey.count)
+    }
+
+    /// Looks which letters `filter` means now and what redriving them would come to; nothing is
+    /// sent. With [`DeadLetters::redrive_these`] exactly those are treated that were counted.
+    ///
+    /// # Errors
+    /// As [`DeadLetters::count`].
+    pub async fn survey(&self, filter: LetterFilter, how: &Redrive) -> Result<RedriveSurvey> {
         let mut letters = self.list(filter, LetterOrder::OldestFirst).await?;
-        let mut count = LetterCount::default();
+        let mut survey = RedriveSurvey::default();
         while let Some(letter) = letters.next().await {
-            let Ok(content) = &letter?.content else {
-                count.unreadable += 1;
-                continue;
-            };
-            let place = match self.again(content, how).map_err(|error| error.kind()) {
-                Ok(_) => &mut count.ready,
-                Err(ErrorKind::Conflict) => &mut count.spent,
-                Err(ErrorKind::Denied) if !self.may_send(content) => &mut count.denied,
-                Err(_) => &mut count.unreadable,
-            };
-            *place += 1;
+            let letter = letter?;
+            survey.letters.push(letter.seq);
+            *self.sort_of(&letter, how, &mut survey.count) += 1;
         }
-        Ok(count)
+        Ok(survey)
     }
 
     /// Redrives every letter that `filter` means of those stored now, the oldest first, and
@@ -60,7 +89,7 @@ impl DeadLetters {
         &self,
         filter: LetterFilter,
         how: &Redrive,
-        mut report: impl FnMut(Seq, &Result<Redriven>) + Send,
+        report: impl FnMut(Seq, &Result<Redriven>) + Send,
     ) -> Result<BulkReport> {
         self.may_discard("redrive")?;
         let mut letters = self.list(filter, LetterOrder::OldestFirst).await?;
@@ -68,8 +97,23 @@ impl DeadLetters {
         while let Some(letter) = letters.next().await {
             positions.push(letter?.seq);
         }
+        self.redrive_these(positions, how, report).await
+    }
+
+    /// Redrives these letters one after the other and reports each, as
+    /// [`DeadLetters::redrive_all`] does.
+    ///
+    /// # Errors
+    /// As [`DeadLetters::redrive_all`].
+    pub async fn redrive_these(
+        &self,
+        letters: impl IntoIterator<Item = Seq>,
+        how: &Redrive,
+        mut report: impl FnMut(Seq, &Result<Redriven>) + Send,
+    ) -> Result<BulkReport> {
+        self.may_discard("redrive")?;
         let mut done = BulkReport::default();
-        for seq in positions {
+        for seq in letters {
             let result = self.redrive(seq, how).await;
             report(seq, &result);
             match result {
@@ -79,6 +123,86 @@ impl DeadLetters {
             }
         }
         Ok(done)
+    }
+
+    /// Looks which letters [`DeadLetters::discard_all`] would throw away now; nothing is.
+    ///
+    /// # Errors
+    /// As [`DeadLetters::count`].
+    pub async fn survey_discard(&self, filter: LetterFilter) -> Result<DiscardSurvey> {
+        let is_guess = filter.needs_content();
+        let mut letters = self.list(filter, LetterOrder::OldestFirst).await?;
+        let mut survey = DiscardSurvey::default();
+        while let Some(letter) = letters.next().await {
+            let letter = letter?;
+            match letter.content {
+                Err(_) if is_guess => survey.unknown += 1,
+                _ => survey.letters.push(letter.seq),
+            }
+        }
+        Ok(survey)
+    }
+
+    /// Throws away every letter that `filter` means of those stored now, the oldest first, and
+    /// reports each. A letter that cannot be opened stays when the filter asks for what only its
+    /// content tells; by age and agent it goes like the others.
+    ///
+    /// # Errors
+    /// `Invalid` when the reason is empty or too long; `Denied` when the agent may not read or
+    /// discard dead letters; `NotFound`; `Closed` and `Unavailable`, also in between: what was
+    /// reported is done.
+    pub async fn discard_all(
+        &self,
+        filter: LetterFilter,
+        reason: &str,
+        report: impl FnMut(Seq, &Result<DeadLetter>) + Send,
+    ) -> Result<DiscardReport> {
+        Self::check_reason(reason)?;
+        self.may_discard("discard dead letter")?;
+        let DiscardSurvey { letters, unknown } = self.survey_discard(filter).await?;
+        let done = self.discard_these(letters, reason, report).await?;
+        Ok(DiscardReport { kept: done.kept.saturating_add(unknown), ..done })
+    }
+
+    /// Throws these letters away one after the other and reports each.
+    ///
+    /// # Errors
+    /// As [`DeadLetters::discard_all`].
+    pub async fn discard_these(
+        &self,
+        letters: impl IntoIterator<Item = Seq>,
+        reason: &str,
+        mut report: impl FnMut(Seq, &Result<DeadLetter>) + Send,
+    ) -> Result<DiscardReport> {
+        Self::check_reason(reason)?;
+        self.may_discard("discard dead letter")?;
+        let mut done = DiscardReport::default();
+        for seq in letters {
+            let result = self.discard(seq, reason).await;
+            report(seq, &result);
+            match result {
+                Ok(_) => done.discarded += 1,
+                Err(error) if ends_all(error.kind()) => return Err(error),
+                Err(_) => done.kept += 1,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Where a letter is counted.
+    fn sort_of<'a>(
+        &self,
+        letter: &DeadLetter,
+        how: &Redrive,
+        count: &'a mut LetterCount,
+    ) -> &'a mut u64 {
+        let Ok(content) = &letter.content else { return &mut count.unreadable };
+        match self.again(content, how).map_err(|error: Error| error.kind()) {
+            Ok(_) => &mut count.ready,
+            Err(ErrorKind::Conflict) => &mut count.spent,
+            Err(ErrorKind::Denied) if !self.may_send(content) => &mut count.denied,
+            Err(_) => &mut count.unreadable,
+        }
     }
 
     /// A task may also be refused because its own sender was nobody who may send it.

@@ -6,15 +6,19 @@ use bus_envelope::Timestamp;
 use bus_subjects::{AgentId, Filter};
 
 use super::DeadLetter;
+use crate::GivenUpCause;
 
 /// Which letters are meant: those for which everything holds that is set.
 ///
 /// A letter that cannot be opened tells nothing of its reason and its task, so it is always among
-/// those that are meant by them.
+/// those that are meant by them. Nothing is thrown away by such a guess
+/// ([`DeadLetters::discard_all`](crate::DeadLetters::discard_all)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LetterFilter {
     /// Given up by this agent.
     pub agent: Option<AgentId>,
+    /// Given up for this cause; a letter that names none is not meant.
+    pub kind: Option<GivenUpCause>,
     /// The reason holds this text, as it is written.
     pub reason: Option<String>,
     /// The task was sent to one of these subjects; the queue of a role is
@@ -37,6 +41,12 @@ pub enum LetterOrder {
 }
 
 impl LetterFilter {
+    /// Whether it asks for what only a letter that can be opened tells.
+    #[must_use]
+    pub const fn needs_content(&self) -> bool {
+        self.kind.is_some() || self.reason.is_some() || self.subject.is_some()
+    }
+
     /// Whether `letter` is meant at the time `now`.
     #[must_use]
     pub fn admits(&self, letter: &DeadLetter, now: Timestamp) -> bool {
@@ -49,7 +59,9 @@ impl LetterFilter {
                 let has = |text: &String| content.event.failure_reason.contains(text.as_str());
                 let goes =
                     |to: &Filter| content.subject().is_ok_and(|subject| to.matches(&subject));
-                self.reason.as_ref().is_none_or(has) && self.subject.as_ref().is_none_or(goes)
+                self.kind.is_none_or(|kind| content.kind == Some(kind))
+                    && self.reason.as_ref().is_none_or(has)
+                    && self.subject.as_ref().is_none_or(goes)
             })
     }
 }
@@ -64,6 +76,10 @@ mod tests {
     }
 
     fn readable() -> DeadLetter {
+        of_kind(Some(GivenUpCause::Exhausted))
+    }
+
+    fn of_kind(kind: Option<GivenUpCause>) -> DeadLetter {
         let original = OriginalFrame {
             id: "task-1".to_owned(),
             headers: Vec::new(),
@@ -81,7 +97,7 @@ mod tests {
             worker_id: None,
             original,
         };
-        letter(Ok(Box::new(LetterContent { event, cause: None, redrives: 0 })))
+        letter(Ok(Box::new(LetterContent { event, kind, cause: None, redrives: 0 })))
     }
 
     fn unreadable() -> DeadLetter {
@@ -113,6 +129,15 @@ mod tests {
             |text: &str| LetterFilter { reason: Some(text.to_owned()), ..Default::default() };
         assert!(admits(with("code 1"), &readable()));
         assert!(!admits(with("code 2"), &readable()));
+    }
+
+    #[test]
+    fn a_letter_is_found_by_its_kind_and_one_that_names_none_is_not() {
+        let of = |kind| LetterFilter { kind: Some(kind), ..Default::default() };
+        assert!(admits(of(GivenUpCause::Exhausted), &readable()));
+        assert!(!admits(of(GivenUpCause::Hopeless), &readable()));
+        assert!(!admits(of(GivenUpCause::Exhausted), &of_kind(None)));
+        assert!(admits(of(GivenUpCause::Hopeless), &unreadable()));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use bus_envelope::{EventHash, Timestamp};
 use bus_subjects::{Address, AgentId, Subject};
 
-use crate::{DeadLetterEvent, Endpoint, Error, ErrorKind, Frame, Result, Seq, Stored};
+use crate::{
+    DeadLetterEvent, Endpoint, Error, ErrorKind, Frame, GivenUpCause, Result, Seq, Stored,
+};
 
 /// A dead letter as it is stored.
 #[derive(Debug)]
@@ -23,6 +25,9 @@ pub struct DeadLetter {
 pub struct LetterContent {
     /// The letter.
     pub event: DeadLetterEvent,
+    /// Why the task was given up, of the fixed list; `None` when the letter does not name it, as
+    /// those of old.
+    pub kind: Option<GivenUpCause>,
     /// The leaf hash of the task that was given up, where it could be read.
     pub cause: Option<EventHash>,
     /// How often the task had been sent again when it was given up.
@@ -56,11 +61,15 @@ impl LetterContent {
         }
         let event = DeadLetterEvent::from_json(&opened.payload)?;
         let redrives = redrives(&event.original.id, &event.envelope_id);
-        Ok(Self { event, cause: opened.envelope.lineage.cause, redrives })
+        let kind = GivenUpCause::of(&opened.envelope);
+        Ok(Self { event, kind, cause: opened.envelope.lineage.cause, redrives })
     }
 
     /// Where the task was sent.
-    pub(super) fn subject(&self) -> Result<Subject> {
+    ///
+    /// # Errors
+    /// `Corrupt` when the letter does not say so.
+    pub fn subject(&self) -> Result<Subject> {
         Subject::parse(&self.event.subject).map_err(|error| {
             let detail = "the letter does not say where its original was sent";
             Error::new(ErrorKind::Corrupt, "dead letter", detail).because(error)

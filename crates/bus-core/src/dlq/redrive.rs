@@ -1,9 +1,12 @@
 //! Sending a given-up task again: its envelope as it was, under a new frame id.
 
-use bus_subjects::Address;
+use bus_subjects::{Address, AgentId};
 
 use super::{DeadLetters, LetterContent, letter::redrives};
-use crate::{Error, ErrorKind, Expect, Frame, FrameId, Outcome, Receipt, Result, Seq};
+use crate::{
+    Error, ErrorKind, Expect, Frame, FrameId, Opened, Outcome, Receipt, Result, Seq,
+    outbox::Record, planes,
+};
 
 /// How letters are redriven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +74,30 @@ impl DeadLetters {
         Ok(Redriven { letter: seq, task_id, frame_id, receipt })
     }
 
+    /// The task of a letter, opened and checked: it is what its own sender signed, and the one that
+    /// the letter names.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Denied` or `UnknownKey` when it cannot be.
+    pub fn original(&self, content: &LetterContent) -> Result<Opened> {
+        let subject = content.subject()?;
+        self.open_original(content, &content.event.original.to_frame(subject)?)
+    }
+
+    /// A letter is its writer's word. What it holds must be what its own sender signed: else an
+    /// operator could be made to send a task that nobody was allowed to.
+    fn open_original(&self, content: &LetterContent, frame: &Frame) -> Result<Opened> {
+        let (event, opened) = (&content.event, self.endpoint.open(frame)?);
+        // A worker that could not read the task named the frame instead, and no cause.
+        let id = &opened.envelope.id;
+        let is_named = event.envelope_id == *id || event.envelope_id == event.original.id;
+        if !is_named || content.cause.is_some_and(|cause| cause != opened.hash) {
+            let detail = "the letter holds another task than it names";
+            return Err(Error::new(ErrorKind::Corrupt, "redrive", detail).at(&frame.subject));
+        }
+        Ok(opened)
+    }
+
     /// The frame that sends the task of a letter again.
     pub(super) fn again(&self, content: &LetterContent, how: &Redrive) -> Result<Frame> {
         const OP: &str = "redrive";
@@ -83,16 +110,8 @@ impl DeadLetters {
             return Err(Error::new(ErrorKind::Corrupt, OP, detail).at(&subject));
         }
         let mut frame = event.original.to_frame(subject)?;
-        // A letter is its writer's word. What it holds must be what its own sender signed: else an
-        // operator could be made to send a task that nobody was allowed to.
-        let opened = self.endpoint.open(&frame)?;
-        // A worker that could not read the task named the frame instead, and no cause.
+        let opened = self.open_original(content, &frame)?;
         let id = &opened.envelope.id;
-        let is_named = event.envelope_id == *id || event.envelope_id == event.original.id;
-        if !is_named || content.cause.is_some_and(|cause| cause != opened.hash) {
-            let detail = "the letter holds another task than it names";
-            return Err(Error::new(ErrorKind::Corrupt, OP, detail).at(&frame.subject));
-        }
         let done = redrives(&event.original.id, id);
         if done >= how.redrives_max && !how.is_forced {
             let detail = format!(
@@ -102,7 +121,23 @@ impl DeadLetters {
             return Err(Error::new(ErrorKind::Conflict, OP, detail).at(&frame.subject));
         }
         frame.id = FrameId::parse(&format!("{id}.r{}", done.saturating_add(1)))?;
-        Ok(frame)
+        self.where_it_was(content, frame, &opened.envelope.lineage.agent)
+    }
+
+    /// What was on its way to a hub goes back to the outbox of its author, all else to its queue.
+    fn where_it_was(
+        &self,
+        content: &LetterContent,
+        frame: Frame,
+        author: &AgentId,
+    ) -> Result<Frame> {
+        let workspace = self.endpoint.workspace();
+        if content.event.stream != planes::outbox_stream(workspace)?.as_str() {
+            return Ok(frame);
+        }
+        let record = Record::pack(workspace, author, &frame)?;
+        self.endpoint.may_publish("redrive", &record.subject)?;
+        Ok(record)
     }
 
     /// Appends the same bytes until the engine's word is there, a few times at most.

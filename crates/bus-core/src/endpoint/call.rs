@@ -140,7 +140,7 @@ impl Endpoint {
         draft.session = heard.opened.envelope.lineage.session.clone();
         // One message is all that ever stands on a reply subject: no chain is kept for it.
         let place = Place::at(self.genesis(&heard.reply));
-        let prepared = self.prepare(&draft.into(), None, &place, self.form(true))?;
+        let prepared = self.prepare(draft.into(), None, &place, self.form(true))?;
         let (hash, bytes) = (prepared.hash, prepared.frame.bytes());
         self.engine().publish(prepared.frame).await?;
         self.metrics().published(bytes);
@@ -153,7 +153,7 @@ impl Endpoint {
         let chain = self.0.chains.of(&draft.subject)?;
         let mut state = chain.lock().await;
         let place = state.place.unwrap_or_else(|| Place::at(self.genesis(&draft.subject)));
-        let prepared = self.prepare(&draft.into(), None, &place, self.form(true))?;
+        let prepared = self.prepare(draft.into(), None, &place, self.form(true))?;
         state.place = Some(Place::at(prepared.head));
         Ok((place, prepared))
     }

@@ -6,7 +6,7 @@ use bus_envelope::{Draft, EventHash, Timestamp};
 use bus_subjects::{Address, AddressKind, Plane, Subject};
 
 use super::{
-    Endpoint, Outgoing,
+    Endpoint,
     chain::{ChainState, Place},
     stamp::Prepared,
 };
@@ -20,7 +20,7 @@ pub(super) enum LiveKind {
     /// Live, and only the newest message counts: each by itself, for a checkpoint on the subject
     /// would take the newest one's place.
     Newest,
-    /// Not live: each by itself, always.
+    /// Not live, or few and not to be doubted: each by itself, always.
     Always,
     /// Durable: nothing is published there, it is stored.
     Stored,
@@ -29,7 +29,7 @@ pub(super) enum LiveKind {
 impl Endpoint {
     /// Publishes a live message: sealed and chained. With checkpoints on, one of those follows on
     /// the same subject when it is due and vouches for it; a sample that replaces the one before
-    /// it (telemetry) is signed itself, and so is all that is not live.
+    /// it (telemetry) is signed itself, and so are alerts and all that is not live.
     ///
     /// Cancel safe in that a dropped call may have published or not; the chain stays whole.
     ///
@@ -51,17 +51,16 @@ impl Endpoint {
                 return Err(Error::new(ErrorKind::Invalid, "publish", detail).at(&draft.subject));
             }
         };
-        let outgoing = Outgoing::from(draft);
-        let place = self.live_place(&outgoing.draft.subject, &state);
-        let prepared = self.prepare(&outgoing, None, &place, self.form(is_signed))?;
+        let (place, subject) = (self.live_place(&draft.subject, &state), draft.subject.clone());
+        let prepared = self.prepare(draft.into(), None, &place, self.form(is_signed))?;
         let (hash, time) = (prepared.hash, prepared.time);
         if !is_vouched {
             return self.put_out(&mut state, place, prepared, false).await.map(|()| hash);
         }
         // Before it is out: who drops this future half-way must not leave it unvouched for.
-        self.call_keeper(&outgoing.draft.subject, &mut state, time);
+        self.call_keeper(&subject, &mut state, time);
         self.put_out(&mut state, place, prepared, true).await?;
-        self.vouch_when_full(&outgoing.draft.subject, &mut state, time).await;
+        self.vouch_when_full(&subject, &mut state, time).await;
         Ok(hash)
     }
 
@@ -145,7 +144,7 @@ impl Endpoint {
             .content_type(LiveCheckpoint::CONTENT_TYPE);
         self.check(&draft)?;
         let place = self.live_place(subject, state);
-        let prepared = self.prepare(&draft.into(), None, &place, self.form(true))?;
+        let prepared = self.prepare(draft.into(), None, &place, self.form(true))?;
         // It counts as one that waits itself until it is out: if it is lost, the next one vouches
         // for it too, and so for an unbroken run of the chain.
         self.put_out(state, place, prepared, true).await
@@ -158,9 +157,11 @@ impl Endpoint {
 
 impl LiveKind {
     pub(super) fn of(subject: &Subject) -> Self {
-        let Ok(address) = Address::parse(subject) else { return Self::Always };
-        match (address.plane(), address.kind()) {
+        let Ok(kind) = Address::kind_of(subject) else { return Self::Always };
+        match (kind.plane(), kind) {
             (Plane::Ephemeral, AddressKind::Telemetry) => Self::Newest,
+            // Somebody acts on it, and it may be the last that its sender says.
+            (Plane::Ephemeral, AddressKind::Alert) => Self::Always,
             (Plane::Ephemeral, _) => Self::Checkpoint,
             (Plane::Durable, _) => Self::Stored,
             (Plane::Call, _) => Self::Always,
@@ -169,7 +170,7 @@ impl LiveKind {
 }
 
 /// Whether messages on `subject` have to be signed: all but live events, which are many and are
-/// vouched for by their seal until a checkpoint comes.
+/// vouched for by their seal until a checkpoint comes. Alerts are few and are signed.
 pub(super) fn must_be_signed(subject: &Subject) -> bool {
     matches!(LiveKind::of(subject), LiveKind::Always | LiveKind::Stored)
 }

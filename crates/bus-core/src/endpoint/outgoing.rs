@@ -68,9 +68,12 @@ impl Outgoing {
     }
 
     /// The placement of a message that is stamped at `now`.
-    pub(super) fn placement_at(&self, now: Timestamp) -> Placement {
-        let mut placement = self.placement.clone();
-        if let Some(delay) = self.delay {
+    pub(super) fn placement_at(
+        mut placement: Placement,
+        delay: Option<Duration>,
+        now: Timestamp,
+    ) -> Placement {
+        if let Some(delay) = delay {
             placement.not_before = Some(now.plus(delay));
         }
         placement

@@ -1,7 +1,7 @@
 //! The receive path: decode, check the place, check the signer, open.
 
-use bus_crypto::KeyId;
-use bus_envelope::wire;
+use bus_crypto::{KeyId, PublicKey};
+use bus_envelope::{EventHash, MessageEnvelope, wire};
 use bus_subjects::{AclPolicy, Subject};
 use bytes::Bytes;
 use uuid::Uuid;
@@ -31,6 +31,64 @@ impl Endpoint {
         frame: &Frame,
         may: impl FnOnce(&AclPolicy, &Subject) -> bool,
     ) -> Result<Opened> {
+        let Checked { envelope, hash, aad, standing } = self.check_of(frame, may)?;
+        let lineage = &envelope.lineage;
+        let Some(seal) = &envelope.seal else {
+            return Err(corrupt(frame, "the envelope is not sealed"));
+        };
+        let mut text = Uuid::encode_buffer();
+        let incarnation: &str = lineage.incarnation.as_hyphenated().encode_lower(&mut text);
+        let split = KeyId::split(&seal.key_id).map_err(|error| located(error, frame))?;
+        let [key_workspace, _, key_incarnation] = split;
+        // A process may hold the secrets of several workspaces: each speaks for its own only.
+        if key_workspace != lineage.workspace.as_str() || key_incarnation != incarnation {
+            return Err(corrupt(frame, "the envelope is sealed with a key of somebody else"));
+        }
+        let key = self.0.parts.keyring.opening_key(&seal.key_id).map_err(|e| located(e, frame))?;
+        if key.algorithm().name() != seal.algorithm {
+            return Err(corrupt(frame, "the envelope is sealed with another algorithm"));
+        }
+        let mut data = envelope.payload.to_vec();
+        key.open_in_place(&seal.nonce, &aad, &mut data).map_err(|error| located(error, frame))?;
+        self.metrics().received(frame.bytes());
+        Ok(Opened { envelope, payload: Bytes::from(data), hash, standing })
+    }
+
+    /// Whether the agent that `frame` names signed it with a key that was revoked since. No word of
+    /// it counts any more; but that it was said may be held against that agent.
+    #[must_use]
+    pub fn is_of_revoked_key(&self, frame: &Frame) -> bool {
+        let Ok(envelope) = wire::decode(&frame.headers, &frame.body) else { return false };
+        let Some(signature) = &envelope.signature else { return false };
+        let (roster, signer, lineage) = (self.roster(), &signature.signer, &envelope.lineage);
+        let of_another = roster.get(signer).is_some_and(|known| known.agent != lineage.agent);
+        let is_misplaced =
+            envelope.subject != frame.subject || lineage.workspace != *self.workspace();
+        if roster.revoked(signer).is_none() || of_another || is_misplaced {
+            return false;
+        }
+        let signed = envelope.signature_input(&envelope.compute_hash());
+        PublicKey::parse(signer).is_ok_and(|key| key.verify(&signed, &signature.bytes).is_ok())
+    }
+
+    /// Checks a frame as [`Endpoint::open`] does and leaves its payload sealed: for who passes it
+    /// on, and needs no key for that. Gives the envelope and its leaf hash.
+    ///
+    /// # Errors
+    /// As [`Endpoint::open`], but for what only opening the payload finds.
+    pub(crate) fn check_frame(&self, frame: &Frame) -> Result<(MessageEnvelope, EventHash)> {
+        let checked = self.check_of(frame, AclPolicy::can_publish)?;
+        if checked.envelope.seal.is_none() {
+            return Err(corrupt(frame, "the envelope is not sealed"));
+        }
+        Ok((checked.envelope, checked.hash))
+    }
+
+    fn check_of(
+        &self,
+        frame: &Frame,
+        may: impl FnOnce(&AclPolicy, &Subject) -> bool,
+    ) -> Result<Checked> {
         let envelope = wire::decode(&frame.headers, &frame.body)
             .map_err(|error| corrupt(frame, error.to_string()).because(error))?;
         if envelope.subject != frame.subject {
@@ -62,30 +120,22 @@ impl Endpoint {
                     crate::SignerError::BadSignature | crate::SignerError::Unsigned => {
                         ErrorKind::Corrupt
                     }
+                    crate::SignerError::NotLookedUp => ErrorKind::Unavailable,
                     _ => ErrorKind::Denied,
                 };
                 Error::new(kind, "open", error.to_string()).at(&frame.subject).because(error)
             })?;
         }
-        let Some(seal) = &envelope.seal else {
-            return Err(corrupt(frame, "the envelope is not sealed"));
-        };
-        let mut text = Uuid::encode_buffer();
-        let incarnation: &str = lineage.incarnation.as_hyphenated().encode_lower(&mut text);
-        let key_id = KeyId::parse(&seal.key_id).map_err(|error| located(error, frame))?;
-        // A process may hold the secrets of several workspaces: each speaks for its own only.
-        if key_id.workspace() != lineage.workspace.as_str() || key_id.incarnation() != incarnation {
-            return Err(corrupt(frame, "the envelope is sealed with a key of somebody else"));
-        }
-        let key = self.0.parts.keyring.opening_key(&seal.key_id).map_err(|e| located(e, frame))?;
-        if key.algorithm().name() != seal.algorithm {
-            return Err(corrupt(frame, "the envelope is sealed with another algorithm"));
-        }
-        let mut data = envelope.payload.to_vec();
-        key.open_in_place(&seal.nonce, &aad, &mut data).map_err(|error| located(error, frame))?;
-        self.metrics().received(frame.bytes());
-        Ok(Opened { envelope, payload: Bytes::from(data), hash, standing })
+        Ok(Checked { envelope, hash, aad, standing })
     }
+}
+
+/// An envelope that was checked, payload still sealed.
+struct Checked {
+    envelope: MessageEnvelope,
+    hash: EventHash,
+    aad: Vec<u8>,
+    standing: Standing,
 }
 
 /// Whether a frame with the id `frame` carries the envelope `envelope`: under its own id, or as the

@@ -35,7 +35,8 @@ impl Endpoint {
                     (ChainHead::of(&last), stored.seq)
                 }
             };
-            let prepared = self.prepare(&outgoing, Some(&id), &Place::at(head), self.form(true))?;
+            let (place, form) = (Place::at(head), self.form(true));
+            let prepared = self.prepare(outgoing.clone(), Some(&id), &place, form)?;
             match self.append(&prepared.frame, Expect::LastOfSubject(seq), false).await {
                 Ok(receipt) => {
                     return Ok(Recorded::Stored(Box::new(prepared.sent(receipt))));
@@ -51,7 +52,7 @@ impl Endpoint {
         Err(Error::new(ErrorKind::Conflict, "record", detail).at(&draft.subject))
     }
 
-    fn check_record(&self, draft: &Draft) -> Result<()> {
+    pub(super) fn check_record(&self, draft: &Draft) -> Result<()> {
         self.check(draft)?;
         if Address::parse(&draft.subject).is_ok_and(|address| address.is_evidence()) {
             return Ok(());
@@ -79,7 +80,7 @@ impl Endpoint {
     }
 }
 
-fn decode_stored(frame: &Frame) -> Result<MessageEnvelope> {
+pub(super) fn decode_stored(frame: &Frame) -> Result<MessageEnvelope> {
     wire::decode(&frame.headers, &frame.body).map_err(|error| {
         let detail = format!("the last record stored here cannot be read: {error}");
         Error::new(ErrorKind::Corrupt, "record", detail).at(&frame.subject).because(error)
@@ -87,4 +88,4 @@ fn decode_stored(frame: &Frame) -> Result<MessageEnvelope> {
 }
 
 /// How often a record is stamped anew after others moved the head.
-const RECORDS_MAX: u32 = 256;
+pub(super) const RECORDS_MAX: u32 = 256;

@@ -155,7 +155,7 @@ impl Endpoint {
                     place.unwrap_or_else(|| Place::at(self.genesis(subject)))
                 }
             };
-            let prepared = self.prepare(outgoing, None, &place, form)?;
+            let prepared = self.prepare(outgoing.clone(), None, &place, form)?;
             (making.fits)(&prepared.frame)?;
             places.insert(subject, Place::at(prepared.head));
             batch.0.push(prepared);

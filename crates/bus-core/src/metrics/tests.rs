@@ -69,6 +69,20 @@ fn every_bucket_ends_where_the_next_one_begins() {
     assert_eq!(ns, 1 << 44);
 }
 
+#[test]
+fn a_spread_counts_exactly_up_to_each_bound_and_adds_up() {
+    let metrics = BusMetrics::default();
+    let lengths = [0, 1023, 1024, 2047, 2048, (1 << 36) - 1, 1 << 36, u64::MAX];
+    lengths.iter().for_each(|length| metrics.took(Step::Append, ns(*length)));
+    let spread = metrics.spread(Step::Append);
+    let found: Vec<_> = spread.bounded.iter().copied().filter(|(_, n)| *n > 0).collect();
+    assert_eq!(found, [(1023, 2), (2047, 2), (4095, 1), ((1 << 36) - 1, 1)]);
+    assert_eq!((spread.longer, spread.count()), (2, 8));
+    let sum = 1023 + 1024 + 2047 + 2048 + ((1_u64 << 36) - 1) + (1 << 36) + (1 << 44);
+    assert_eq!(spread.sum_ns, sum);
+    assert_eq!(metrics.spread(Step::Claim).count(), 0);
+}
+
 fn longest_bucket() -> usize {
     bucket_of(u64::MAX)
 }
@@ -88,6 +102,22 @@ proptest! {
             let exact = exact(&mut values, per_mille);
             prop_assert!(exact <= found && found <= exact + exact / 16, "{exact} as {found}");
         }
+    }
+
+    #[test]
+    fn a_spread_says_of_every_bound_what_a_list_would(
+        values in prop::collection::vec(0..1_u64 << 40, 1..300)
+    ) {
+        let metrics = BusMetrics::default();
+        values.iter().for_each(|value| metrics.took(Step::Settle, ns(*value)));
+        let spread = metrics.spread(Step::Settle);
+        let mut below = 0;
+        for (bound, n) in &spread.bounded {
+            below += n;
+            prop_assert_eq!(below, values.iter().filter(|v| *v <= bound).count() as u64);
+        }
+        prop_assert_eq!(spread.count(), values.len() as u64);
+        prop_assert_eq!(spread.sum_ns, values.iter().sum::<u64>());
     }
 
     #[test]

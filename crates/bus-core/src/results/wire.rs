@@ -5,7 +5,7 @@ use bus_subjects::{AgentId, BucketKey, SessionId};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{ResultOutput, Results, TaskResult};
+use super::{LeftOut, ResultOutput, Results, TaskResult};
 use crate::{Error, ErrorKind, Result, Seq};
 
 #[derive(Serialize, Deserialize)]
@@ -20,6 +20,17 @@ struct Head {
     receipt: Option<u64>,
     stderr_hash: String,
     output: OutputPlace,
+    // Only where something is left out: readers from before know no such member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left_out: Option<Gap>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Gap {
+    at: u64,
+    bytes: u64,
+    stdout_hash: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -55,6 +66,11 @@ pub(super) fn encode(result: &TaskResult) -> Result<Vec<u8>> {
         receipt: result.receipt.map(|seq| seq.0),
         stderr_hash: result.stderr_hash.to_string(),
         output,
+        left_out: result.left_out.map(|left_out| Gap {
+            at: left_out.at,
+            bytes: left_out.bytes,
+            stdout_hash: left_out.stdout_hash.to_string(),
+        }),
     };
     let json = serde_json::to_vec(&head).map_err(|error| {
         Error::new(ErrorKind::Invalid, "result", "cannot be written as JSON").because(error)
@@ -77,7 +93,6 @@ pub(super) fn decode(bytes: &[u8]) -> Result<TaskResult> {
     let (json, inline) = rest.split_at_checked(length).ok_or_else(short)?;
     let head: Head = serde_json::from_slice(json)
         .map_err(|error| corrupt("what is said of it is not its JSON").because(error))?;
-    let hash = |text: &str, what| text.parse::<EventHash>().map_err(|_| corrupt(what));
     let output = match head.output {
         OutputPlace::Inline => ResultOutput::Inline(Bytes::copy_from_slice(inline)),
         _ if !inline.is_empty() => return Err(corrupt("there is more than it says")),
@@ -86,6 +101,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<TaskResult> {
         }
         OutputPlace::NotKept { reason } => ResultOutput::NotKept { reason },
     };
+    let left_out = head.left_out.map(|gap| gap.within(&output)).transpose()?;
     Ok(TaskResult {
         task_id: head.task_id,
         task: hash(&head.task, "the task's hash is none")?,
@@ -95,7 +111,30 @@ pub(super) fn decode(bytes: &[u8]) -> Result<TaskResult> {
         receipt: head.receipt.map(Seq),
         stderr_hash: hash(&head.stderr_hash, "the hash of standard error is none")?,
         output,
+        left_out,
     })
+}
+
+impl Gap {
+    /// What is left out, if that can be said of `output`.
+    fn within(self, output: &ResultOutput) -> Result<LeftOut> {
+        let kept = match output {
+            ResultOutput::Inline(bytes) => bytes.len() as u64,
+            ResultOutput::Blob { bytes, .. } => *bytes,
+            ResultOutput::NotKept { .. } => {
+                return Err(corrupt("a part is left out of an output that is not kept"));
+            }
+        };
+        if self.bytes == 0 || self.at > kept || self.bytes.checked_add(kept).is_none() {
+            return Err(corrupt("what is left out is not within the output"));
+        }
+        let stdout_hash = hash(&self.stdout_hash, "the hash of standard output is none")?;
+        Ok(LeftOut { at: self.at, bytes: self.bytes, stdout_hash })
+    }
+}
+
+fn hash(text: &str, what: &'static str) -> Result<EventHash> {
+    text.parse().map_err(|_| corrupt(what))
 }
 
 /// A result that is damaged or forged.

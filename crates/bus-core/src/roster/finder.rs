@@ -5,15 +5,20 @@
 pub(super) struct Finder(Option<Box<Find>>);
 
 /// From a public key, as nkey text, to the text of a certificate.
-type Find = dyn Fn(&str) -> Option<String> + Send + Sync;
+type Find = dyn Fn(&str) -> Result<Option<String>, BoxError> + Send + Sync;
+
+/// Why nobody could look.
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Finder {
-    pub(super) fn new(find: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(Some(Box::new(find)))
+    pub(super) fn new<E: Into<BoxError>>(
+        find: impl Fn(&str) -> Result<Option<String>, E> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Some(Box::new(move |signer| find(signer).map_err(Into::into))))
     }
 
-    pub(super) fn find(&self, signer: &str) -> Option<String> {
-        self.0.as_ref().and_then(|find| find(signer))
+    pub(super) fn find(&self, signer: &str) -> Result<Option<String>, BoxError> {
+        self.0.as_ref().map_or(Ok(None), |find| find(signer))
     }
 }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::{QueuedTask, Tasks};
 use crate::{
-    CancelMark, DeadLetterEvent, Error, ErrorKind, OriginalFrame, Result, Stored, claims::Claimed,
-    planes,
+    CancelMark, DeadLetterEvent, Error, ErrorKind, GivenUpCause, OriginalFrame, Result, Stored,
+    claims::Claimed, planes,
 };
 
 /// What became of a task that was cancelled.
@@ -103,6 +103,7 @@ impl Tasks {
             Draft::new(subject, DeadLetterEvent::EVENT_TYPE, Bytes::from(event.to_json()?))
                 .content_type("application/json")
                 .id(id);
+        draft = GivenUpCause::Cancelled.name_in(draft)?;
         if let Ok(opened) = &task.content {
             draft = draft.cause(opened.hash).trace(opened.envelope.trace.clone());
         }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::{TaskEvent, Worker, lease::Lease};
 use crate::{
     ClaimMark, DeadLetterEvent, Decision, Delivery, Error, ErrorKind, ExpectRevision, Failure,
-    GivenUp, GivenUpCause, Opened, OriginalFrame, Result, Revision, Verdict, claims::Claimed,
+    GivenUp, GivenUpCause, Opened, OriginalFrame, Result, Revision, Seq, Verdict, claims::Claimed,
     dead_letter::cut_reason, redrive::put_back_delay,
 };
 
@@ -172,6 +172,10 @@ impl Worker {
             let reason = "its key is not known to this worker";
             return self.release(lease, task_id, reason, PARKED).await;
         }
+        if error.kind() == ErrorKind::Unavailable {
+            let reason = "its signer cannot be looked up now";
+            return self.release(lease, task_id, reason, PARKED).await;
+        }
         let earlier = match lease.beside(self.earlier_mark(&lease.delivery)).await {
             Ok(mark) => mark,
             Err(error) => return self.unmarked(lease, task_id, error).await,
@@ -219,11 +223,17 @@ impl Worker {
         };
         // Nobody else is to have the task meanwhile, who might run it again.
         let stored = lease.beside(self.store_dead_letter(&lease.delivery, &given)).await;
-        if let Err(error) = stored {
-            tracing::error!(task = %task_id, %error, "dead letter not stored; the task is kept");
-            self.keep(lease, given.verdict).await;
-            return TaskEvent::Unsettled { task_id, error };
-        }
+        let letter = match stored {
+            Ok(letter) => letter,
+            Err(error) => {
+                tracing::error!(task = %task_id, %error, "dead letter not stored; the task is kept");
+                self.endpoint.metrics().letter_failed();
+                let Given { opened, verdict } = given;
+                self.keep(lease, verdict.clone()).await;
+                self.alert_of_failure(&task_id, opened, &verdict, &error).await;
+                return TaskEvent::Unsettled { task_id, error };
+            }
+        };
         let (claimed, mark) = (Claimed::of(&lease.delivery), self.mark(&lease.delivery));
         let reason = cut_reason(&given.verdict.reason);
         match lease.settle(Verdict::Reject { reason: reason.clone() }).await {
@@ -233,6 +243,7 @@ impl Worker {
                 self.endpoint.metrics().dead_lettered();
                 self.endpoint.metrics().ended(given.verdict.cause.outcome());
                 let _cleared = self.endpoint.clear_claim(&claimed, ExpectRevision::Any).await;
+                self.alert_of_letter(&task_id, given.opened, &given.verdict, letter).await;
                 TaskEvent::DeadLettered { task_id, attempts: given.verdict.attempts, reason }
             }
             Err(error) => {
@@ -260,7 +271,12 @@ impl Worker {
         let _marked = self.endpoint.mark_claim(claimed, &ClaimMark { given_up, ..mark }).await;
     }
 
-    async fn store_dead_letter(&self, delivery: &Delivery, given: &Given<'_>) -> Result<()> {
+    /// Stores the dead letter, unless it is there; its position when it was not.
+    async fn store_dead_letter(
+        &self,
+        delivery: &Delivery,
+        given: &Given<'_>,
+    ) -> Result<Option<Seq>> {
         let frame = &delivery.frame;
         let event = DeadLetterEvent {
             envelope_id: match given.opened {
@@ -282,6 +298,7 @@ impl Worker {
             Draft::new(subject, DeadLetterEvent::EVENT_TYPE, Bytes::from(event.to_json()?))
                 .content_type("application/json")
                 .id(DeadLetterEvent::frame_id(delivery.stream(), delivery));
+        draft = given.verdict.cause.name_in(draft)?;
         if let Some(opened) = given.opened {
             draft = draft.cause(opened.hash).trace(opened.envelope.trace.clone());
         }
@@ -291,7 +308,7 @@ impl Worker {
                     && letter.stream == event.stream
             })
         };
-        self.endpoint.send_letter(draft, is_same).await.map(drop)
+        self.endpoint.send_letter(draft, is_same).await
     }
 
     /// Jitter only; a failing random source means no jitter.

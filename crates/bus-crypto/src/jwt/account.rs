@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::account_wire::{Body, Kept};
+use super::exchange::{Export, Import};
 use super::kind::ClaimKind;
 use super::permissions::{Permissions, UserLimits};
 use super::token::{self, Head, check_times};
@@ -13,8 +14,8 @@ use crate::sign::SigningKey;
 
 /// What an account is and may use, signed by itself or by an operator.
 ///
-/// Exports, imports, subject mappings and other members that this type does not show are kept as
-/// they were read and written again.
+/// Subject mappings and other members that this type does not show are kept as they were read and
+/// written again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountClaims {
     /// The name for people.
@@ -45,6 +46,10 @@ pub struct AccountClaims {
     pub default_permissions: Permissions,
     /// Which service decides about connections (auth callout).
     pub authorization: Authorization,
+    /// What other accounts may import; no subject inside another of the same kind.
+    pub exports: Vec<Export>,
+    /// What this account uses of others; of services of one account none inside another here.
+    pub imports: Vec<Import>,
     /// The token's own id; computed by [`encode_account`], whatever stands here.
     pub jti: String,
     pub(super) kept: Kept,
@@ -74,6 +79,8 @@ impl AccountClaims {
             revocations: BTreeMap::new(),
             default_permissions: Permissions::default(),
             authorization: Authorization::default(),
+            exports: Vec::new(),
+            imports: Vec::new(),
             jti: String::new(),
             kept: Kept::default(),
         }
@@ -122,6 +129,15 @@ impl AccountClaims {
         }
         self.check_not_revoked(user)
     }
+
+    /// Lets the owner of `user` in no more, with whatever token: also with one that is made later,
+    /// or by a machine whose clock is ahead.
+    pub fn revoke(&mut self, user: &PublicKey) {
+        self.revocations.insert(user.text(), Self::FOR_EVER_UNIX_S);
+    }
+
+    /// The time of a revocation that no token is younger than: the year 2100.
+    pub const FOR_EVER_UNIX_S: i64 = 4_102_444_800;
 
     fn check_not_revoked(&self, user: &UserClaims) -> Result<(), CryptoError> {
         let subject = user.subject.text();
@@ -253,8 +269,8 @@ pub struct Authorization {
 /// operator's, or one of the operator's signing keys.
 ///
 /// # Errors
-/// [`CryptoError::BadJwt`] when a key is of the wrong kind, the signer is not the issuer, or the
-/// token would be longer than 64 KiB.
+/// [`CryptoError::BadJwt`] when a key is of the wrong kind, the signer is not the issuer, an export
+/// or import is none, or the token would be longer than 64 KiB.
 pub fn encode_account(claims: &AccountClaims, signer: &SigningKey) -> Result<String, CryptoError> {
     if claims.issuer.kind() == NkeyKind::Account && claims.issuer != claims.subject {
         return Err(CryptoError::BadJwt("an account cannot sign another account"));

@@ -8,6 +8,9 @@ use serde_json::value::RawValue;
 use super::account::{
     AccountClaims, AccountLimits, AccountSigner, Authorization, JetStreamLimits, SigningScope,
 };
+use super::exchange_wire::{
+    WireExport, WireImport, read_exports, read_imports, write_exports, write_imports,
+};
 use super::permissions::Permissions;
 use super::permissions_wire::{WirePermissions, WireRights};
 use super::token::{is_default, key_of, non_empty};
@@ -17,8 +20,6 @@ use crate::nkey::{NkeyKind, PublicKey};
 /// Members that are kept as they came.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Kept {
-    imports: Option<String>,
-    exports: Option<String>,
     tiered_limits: Option<String>,
     mappings: Option<String>,
     trace: Option<String>,
@@ -27,10 +28,10 @@ pub(super) struct Kept {
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Body {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    imports: Option<Box<RawValue>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    exports: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    imports: Vec<WireImport>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    exports: Vec<WireExport>,
     #[serde(default)]
     limits: Limits,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,8 +62,8 @@ impl Body {
     pub(super) fn write(claims: &AccountClaims) -> Result<Self, CryptoError> {
         let kept = &claims.kept;
         Ok(Self {
-            imports: raw(kept.imports.as_ref())?,
-            exports: raw(kept.exports.as_ref())?,
+            imports: write_imports(&claims.imports)?,
+            exports: write_exports(&claims.exports)?,
             limits: Limits::write(&claims.limits, raw(kept.tiered_limits.as_ref())?),
             signing_keys: claims.signing_keys.iter().map(Signer::write).collect(),
             revocations: claims.revocations.clone(),
@@ -84,13 +85,13 @@ impl Body {
         let (limits, tiered_limits) = self.limits.read();
         claims.limits = limits;
         claims.kept = Kept {
-            imports: text(self.imports),
-            exports: text(self.exports),
             tiered_limits: text(tiered_limits),
             mappings: text(self.mappings),
             trace: text(self.trace),
             cluster_traffic: text(self.cluster_traffic),
         };
+        claims.imports = read_imports(self.imports)?;
+        claims.exports = read_exports(self.exports)?;
         claims.signing_keys =
             self.signing_keys.into_iter().map(Signer::read).collect::<Result<_, _>>()?;
         claims.revocations = self.revocations;

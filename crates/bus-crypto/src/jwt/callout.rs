@@ -23,6 +23,8 @@ pub struct AuthRequest {
     pub server_name: String,
     /// The server's curve key, when it wants the answer sealed.
     pub server_xkey: Option<PublicKey>,
+    /// Who is asked: the account of the service. The NATS libraries write the user here.
+    pub subject: PublicKey,
     /// The key under which the client will be a user: the subject of the answer.
     pub user: PublicKey,
     /// When it was asked, in seconds since 1970.
@@ -31,6 +33,10 @@ pub struct AuthRequest {
     pub expires_unix_s: Option<i64>,
     /// Where the client connects from.
     pub client_host: String,
+    /// The number of the connection at the server, by which it can be ended.
+    pub client_id: u64,
+    /// For whom the server takes the client before it asks: the sentinel's key.
+    pub client_user: String,
     /// What the server calls the client.
     pub client_name: String,
     /// `Client`, `Leafnode`, …
@@ -141,10 +147,13 @@ pub fn decode_auth_request(token: &str) -> Result<AuthRequest, CryptoError> {
         server_xkey: non_empty(body.server_id.xkey)
             .map(|key| key_of(&key, NkeyKind::Curve))
             .transpose()?,
+        subject: head.subject,
         user: key_of(&body.user_nkey, NkeyKind::User)?,
         issued_at_unix_s: head.issued_at_unix_s,
         expires_unix_s: head.expires_unix_s,
         client_host: body.client_info.host,
+        client_id: body.client_info.id,
+        client_user: body.client_info.user,
         client_name: body.client_info.name,
         client_kind: body.client_info.kind,
         client_type: body.client_info.r#type,
@@ -179,7 +188,7 @@ pub fn encode_auth_request(
     }
     let head = Head {
         name: String::new(),
-        subject: request.user,
+        subject: request.subject,
         issuer: request.server,
         audience: Some(REQUEST_AUDIENCE.to_owned()),
         issued_at_unix_s: request.issued_at_unix_s,
@@ -284,6 +293,8 @@ impl RequestBody {
             user_nkey: request.user.text(),
             client_info: ClientInfo {
                 host: request.client_host.clone(),
+                id: request.client_id,
+                user: request.client_user.clone(),
                 name: request.client_name.clone(),
                 kind: request.client_kind.clone(),
                 r#type: request.client_type.clone(),
@@ -318,6 +329,10 @@ struct ServerId {
 struct ClientInfo {
     #[serde(skip_serializing_if = "is_default")]
     host: String,
+    #[serde(skip_serializing_if = "is_default")]
+    id: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    user: String,
     #[serde(skip_serializing_if = "is_default")]
     name: String,
     #[serde(skip_serializing_if = "is_default")]

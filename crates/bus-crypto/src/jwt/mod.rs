@@ -3,11 +3,14 @@
 mod account;
 mod account_wire;
 mod callout;
+mod exchange;
+mod exchange_wire;
 mod kind;
 mod operator;
 mod permissions;
 mod permissions_wire;
 mod strict;
+mod subject_rules;
 mod token;
 mod user;
 
@@ -22,6 +25,7 @@ pub use callout::{
     AuthRequest, AuthResponse, ConnectOptions, decode_auth_request, decode_auth_response,
     encode_auth_request, encode_auth_response,
 };
+pub use exchange::{Answers, Export, ExportKind, Import, ImportKind};
 pub use kind::ClaimKind;
 pub use operator::{OperatorClaims, decode_operator, encode_operator};
 pub use permissions::{Permissions, ResponsePermission, SubjectPermission, TimeRange, UserLimits};

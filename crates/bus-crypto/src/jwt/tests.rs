@@ -1,6 +1,7 @@
 //! Rules of tokens: strict reading, trust, time.
 
 mod chain;
+mod exchange;
 mod questions;
 
 use data_encoding::BASE64URL_NOPAD;
@@ -263,8 +264,8 @@ fn a_revoked_user_comes_back_only_with_a_later_token() {
 
 #[test]
 fn members_of_an_account_that_are_not_shown_are_kept() {
-    let exports = r#"[{"name":"e","subject":"vak.events.\u003e","type":"stream"}]"#;
-    let nats = format!(r#"{{"exports":{exports},"type":"account","version":2}}"#);
+    let mappings = r#"{"a":[{"subject":"vak.events.\u003e","weight":100}]}"#;
+    let nats = format!(r#"{{"mappings":{mappings},"type":"account","version":2}}"#);
     let payload = payload(&nats).replace(&user().text(), &account().public().text());
     let read = decode_account(&sign(HEADER, &payload, true)).unwrap();
 
@@ -272,5 +273,5 @@ fn members_of_an_account_that_are_not_shown_are_kept() {
 
     let body = again.split('.').nth(1).unwrap();
     let body = String::from_utf8(BASE64URL_NOPAD.decode(body.as_bytes()).unwrap()).unwrap();
-    assert!(body.contains(exports), "{body}");
+    assert!(body.contains(mappings), "{body}");
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{binary, compact, json};
-use crate::{EnvelopeError, Headers, MessageEnvelope};
+use crate::{EnvelopeError, Headers, MessageEnvelope, headers::Entry};
 
 /// A way to write an envelope as headers and a body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -30,12 +30,12 @@ impl WireForm {
 
     /// The headers of a frame in this form, but for those that hold attributes.
     #[must_use]
-    pub fn headers(self) -> Headers {
-        let Some(content_type) = self.content_type() else { return Headers::new() };
-        let mut headers = Headers::with_capacity(1, 48);
-        // A constant that keeps the rules of headers.
-        let _always_fits = headers.add("content-type", content_type);
-        headers
+    pub const fn headers(self) -> Headers {
+        match self {
+            Self::Binary => Headers::new(),
+            Self::Json => Headers::constant(JSON_HEADER, JSON_ENTRY),
+            Self::Compact => Headers::constant(COMPACT_HEADER, COMPACT_ENTRY),
+        }
     }
 
     /// Tells the form from the headers. Names and media types are compared without regard to case.
@@ -49,18 +49,24 @@ impl WireForm {
         if values.next().is_some() {
             return Err(EnvelopeError::Duplicate { field: "content-type".into() });
         }
-        let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let is_other_event = ["application/cloudevents+", "application/cloudevents-batch"];
-        match essence.as_str() {
-            // Without a suffix the format is JSON, the one that every receiver must read.
-            json::CONTENT_TYPE | "application/cloudevents" => Ok(Self::Json),
-            compact::CONTENT_TYPE => Ok(Self::Compact),
-            other if is_other_event.iter().any(|prefix| other.starts_with(prefix)) => {
-                let content_type = value.chars().take(64).collect();
-                Err(EnvelopeError::UnknownForm { content_type })
-            }
-            _ => Ok(Self::Binary),
+        let essence = value.split(';').next().unwrap_or_default().trim();
+        let is = |other: &str| essence.eq_ignore_ascii_case(other);
+        if is(compact::CONTENT_TYPE) {
+            return Ok(Self::Compact);
         }
+        // Without a suffix the format is JSON, the one that every receiver must read.
+        if is(json::CONTENT_TYPE) || is("application/cloudevents") {
+            return Ok(Self::Json);
+        }
+        let begins = |prefix: &str| {
+            let head = essence.get(..prefix.len());
+            head.is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+        };
+        if begins("application/cloudevents+") || begins("application/cloudevents-batch") {
+            let content_type = value.chars().take(64).collect();
+            return Err(EnvelopeError::UnknownForm { content_type });
+        }
+        Ok(Self::Binary)
     }
 }
 
@@ -87,5 +93,39 @@ pub fn decode(headers: &Headers, body: &Bytes) -> Result<MessageEnvelope, Envelo
         WireForm::Binary => binary::decode(headers, body),
         WireForm::Json => json::decode(body),
         WireForm::Compact => compact::decode_shared(body),
+    }
+}
+
+/// The one header of each form; the compiler holds the texts to their lengths.
+const JSON_HEADER: &str = "content-typeapplication/cloudevents+json";
+const JSON_ENTRY: &[Entry] = &[Entry::new(NAME_BYTES, json::CONTENT_TYPE.len())];
+const COMPACT_HEADER: &str = "content-typeapplication/vnd.vakbus.envelope";
+const COMPACT_ENTRY: &[Entry] = &[Entry::new(NAME_BYTES, compact::CONTENT_TYPE.len())];
+const NAME_BYTES: usize = "content-type".len();
+const _: () = assert!(JSON_HEADER.len() == NAME_BYTES + json::CONTENT_TYPE.len());
+const _: () = assert!(COMPACT_HEADER.len() == NAME_BYTES + compact::CONTENT_TYPE.len());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_headers_of_each_form_are_its_content_type() {
+        for form in [WireForm::Binary, WireForm::Json, WireForm::Compact] {
+            let mut added = Headers::new();
+            if let Some(content_type) = form.content_type() {
+                added.add("content-type", content_type).unwrap();
+            }
+            assert_eq!(form.headers(), added);
+            assert_eq!(WireForm::of(&added), Ok(form));
+        }
+    }
+
+    #[test]
+    fn a_header_beside_the_content_type_leaves_the_constant_as_it_is() {
+        let mut headers = WireForm::Json.headers();
+        headers.add("a", "b").unwrap();
+        assert!(headers.iter().eq([("content-type", json::CONTENT_TYPE), ("a", "b")]));
+        assert_eq!(WireForm::Json.headers().len(), 1);
     }
 }

@@ -6,7 +6,7 @@ use bus_crypto::{
 };
 use bus_subjects::Role;
 
-use super::support::{World, agent, edit, found, guest, judge, key, receipt, sign};
+use super::support::{World, agent, bound_to, edit, found, guest, judge, key, receipt, sign};
 use crate::{FindingKind, Options, certificate, verify_files};
 
 const RECEIPTS: &str = "receipts.jsonl";
@@ -57,6 +57,19 @@ fn a_receipt_by_an_agent_whose_role_may_not_send_it_is_found() {
     story.receipts.push(receipt(&world.watcher, &story.tasks[2], story.receipts.last()));
     let files = story.files(&world.boss);
     assert_eq!(found(&world, &files), (FindingKind::NotPermitted, RECEIPTS.into(), Some(3)));
+}
+
+#[test]
+fn a_receipt_outside_the_session_of_the_certificate_is_found() {
+    let world = World::new();
+    for (session, expected) in [("s1", None), ("s2", Some(FindingKind::NotPermitted))] {
+        let guest = bound_to(&world.account, session);
+        let mut story = world.story(3);
+        story.certificates.push(guest.certificate().token().to_owned());
+        story.receipts.push(receipt(&guest, &story.tasks[2], story.receipts.last()));
+        let judged = judge(&world, &story.files(&world.boss));
+        assert_eq!(judged.err().map(|finding| finding.kind), expected, "{session}");
+    }
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! Stories over whole bundles: honest ones, and every way to spoil one.
 
+mod audit;
 mod bundle;
 mod certificates;
 mod chains;
 mod flips;
 mod hostile;
 mod kept;
+mod proofs;
 mod receipts;
 mod recorders;
+mod records;
 mod revocations;
 mod support;

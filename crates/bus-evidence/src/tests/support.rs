@@ -184,6 +184,14 @@ pub(super) fn guest(
     Identity::issue(account, &issue, &Fixed(seed)).unwrap()
 }
 
+/// A worker whose certificate is bound to one session.
+pub(super) fn bound_to(account: &SigningKey, session: &str) -> Identity {
+    let agent = AgentId::parse("guest").unwrap();
+    let mut issue = Issue::new("w1".parse().unwrap(), agent, vec![Role::Worker], time(0));
+    issue.session = Some(session.parse().unwrap());
+    Identity::issue(account, &issue, &Fixed(8)).unwrap()
+}
+
 /// The same heads of the logs, signed by `recorder`.
 pub(super) fn record_anew(files: &mut Files, recorder: &Identity) {
     for (_, contents) in files.iter_mut().filter(|(name, _)| name.ends_with(".checkpoint")) {

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     Checkpoint,
-    log::{NAMES, checkpoint_file, entries_file},
+    log::{Log, NAMES, NAMES_OF_RECORDS, checkpoint_file, entries_file},
     verify::{Finding, FindingKind},
 };
 
@@ -20,16 +20,21 @@ pub(super) enum Files<'a> {
 }
 
 impl Files<'_> {
-    /// Checks that every file of a bundle is there and nothing else.
-    pub(super) fn check_names(&self) -> Result<(), Finding> {
+    /// Checks that every file of a bundle is there and nothing else, and says which logs it has:
+    /// both files of the tasks may be missing together.
+    pub(super) fn check_names(&self) -> Result<&'static [&'static str], Finding> {
         let names = self.names()?;
-        for name in NAMES {
+        let tasks = Log::Tasks.name();
+        let has_tasks = [entries_file(tasks), checkpoint_file(tasks)];
+        let has_tasks = has_tasks.iter().any(|file| names.contains(file));
+        let logs: &[&str] = if has_tasks { &NAMES } else { &NAMES_OF_RECORDS };
+        for name in logs {
             let file = entries_file(name);
             if !names.contains(&file) {
                 return Err(Finding::new(&file, FindingKind::MissingFile, "the log is not there"));
             }
         }
-        for name in NAMES {
+        for name in logs {
             let file = checkpoint_file(name);
             if !names.contains(&file) {
                 let detail = "the checkpoint is not there, so the export was not finished";
@@ -44,7 +49,7 @@ impl Files<'_> {
                 let detail = "it is no part of a bundle, and no checkpoint covers it";
                 Err(Finding::new(file, FindingKind::UnexpectedFile, detail))
             }
-            None => Ok(()),
+            None => Ok(logs),
         }
     }
 

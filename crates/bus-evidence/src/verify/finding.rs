@@ -67,6 +67,8 @@ kinds! {
     MissingFile = "missing-file", "missing file";
     /// A checkpoint is missing: the bundle was not written to its end.
     Incomplete = "incomplete", "incomplete bundle";
+    /// The log of the tasks was asked for and is not there.
+    TasksNotShown = "tasks-not-shown", "bundle without its tasks";
     /// The directory holds something that is no part of a bundle.
     UnexpectedFile = "unexpected-file", "unexpected file";
     /// A checkpoint is not in its one canonical form.
@@ -141,13 +143,19 @@ kinds! {
     CutTail = "cut-tail", "log shorter than the kept checkpoint";
     /// The log's first entries are not those that a kept checkpoint was made over.
     Rewritten = "rewritten", "log differs from the kept checkpoint";
+    /// A proof is not in its one canonical form.
+    ProofForm = "proof-form", "unreadable proof";
+    /// The hashes of a proof do not lead to the root of its checkpoint.
+    ProofMismatch = "proof-mismatch", "proof that does not fit";
+    /// A proof goes on from a kept checkpoint, and none was given.
+    KeptMissing = "kept-missing", "no kept checkpoint to go on from";
 }
 
 impl From<SignerError> for FindingKind {
     fn from(error: SignerError) -> Self {
         match error {
             SignerError::Unsigned => Self::Unsigned,
-            SignerError::UnknownSigner => Self::UnknownSigner,
+            SignerError::UnknownSigner | SignerError::NotLookedUp => Self::UnknownSigner,
             SignerError::Revoked => Self::Revoked,
             SignerError::WrongAgent => Self::WrongAgent,
             SignerError::WrongWorkspace => Self::WrongWorkspace,

@@ -6,22 +6,23 @@ use bus_envelope::{Timestamp, tree::MerkleTree};
 
 use crate::{
     Checkpoint,
-    log::{CERTIFICATES, NAMES, Place, checkpoint_file, entries_file},
+    log::{CERTIFICATES, Place, checkpoint_file, entries_file},
     verify::{Finding, FindingKind, certificates::Authority, files::Files},
 };
 
 /// The checkpoints of a bundle, one for each log.
 pub(super) struct Heads {
     pub(super) place: Place,
+    names: &'static [&'static str],
     checkpoints: BTreeMap<&'static str, Checkpoint>,
 }
 
 impl Heads {
-    /// Reads every checkpoint and the place that they agree on.
-    pub(super) fn read(files: &Files<'_>) -> Result<Self, Finding> {
+    /// Reads the checkpoint of each of the logs `names` and the place that they agree on.
+    pub(super) fn read(files: &Files<'_>, names: &'static [&'static str]) -> Result<Self, Finding> {
         let mut place = None;
         let mut checkpoints = BTreeMap::new();
-        for name in NAMES {
+        for name in names.iter().copied() {
             let file = checkpoint_file(name);
             let checkpoint = files.checkpoint(&file)?;
             let origin =
@@ -37,7 +38,7 @@ impl Heads {
             checkpoints.insert(name, checkpoint);
         }
         match place {
-            Some(place) => Ok(Self { place, checkpoints }),
+            Some(place) => Ok(Self { place, names, checkpoints }),
             None => Err(Finding::new(".", FindingKind::Incomplete, "there are no checkpoints")),
         }
     }
@@ -89,8 +90,9 @@ impl Heads {
         newest: Option<Timestamp>,
         authority: &Authority,
     ) -> Result<(), Finding> {
-        NAMES.into_iter().filter_map(|name| Some((name, self.checkpoints.get(name)?))).try_for_each(
-            |(name, checkpoint)| authority.vouches_at(&checkpoint_file(name), checkpoint, newest),
-        )
+        let heads = self.names.iter().filter_map(|name| Some((name, self.checkpoints.get(name)?)));
+        heads.into_iter().try_for_each(|(name, checkpoint)| {
+            authority.vouches_at(&checkpoint_file(name), checkpoint, newest)
+        })
     }
 }

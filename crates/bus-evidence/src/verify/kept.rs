@@ -5,7 +5,7 @@ use bus_envelope::{Timestamp, tree::MerkleTree};
 
 use crate::{
     Checkpoint,
-    log::{NAMES, Place, entries_file},
+    log::{Place, entries_file},
     verify::{Finding, FindingKind, KeptMatch, certificates::Authority, logs, logs::Entry},
 };
 
@@ -49,7 +49,8 @@ fn check_one(
         .map_err(|error| Finding::new(given, FindingKind::CheckpointForm, error.to_string()))?;
     let origin = checkpoint.origin();
     let Some(whole) = wholes.iter().find(|whole| place.origin(whole.name) == origin) else {
-        let logs = NAMES.join(", ");
+        let logs: Vec<&str> = wholes.iter().map(|whole| whole.name).collect();
+        let logs = logs.join(", ");
         let detail = format!("it is of {origin:?}; the bundle has {logs} of {}", place.origin(""));
         return Err(Finding::new(given, FindingKind::KeptForeign, detail));
     };

@@ -45,13 +45,8 @@ impl Contents {
         let mut lines = Lines::open(files, &file)?;
         while let Some((number, line)) = lines.next_line()? {
             let fault = |kind, detail: String| Finding::new(&file, kind, detail).at(number);
-            let envelope = json::decode(&line).map_err(|error| {
-                let kind = match error {
-                    EnvelopeError::NotCanonical { .. } => FindingKind::NotCanonical,
-                    _ => FindingKind::UnreadableLine,
-                };
-                fault(kind, error.to_string())
-            })?;
+            let envelope =
+                json::decode(&line).map_err(|error| fault(kind_of(&error), error.to_string()))?;
             if let Some(detail) = log.misplaced(place, &envelope) {
                 return Err(fault(FindingKind::WrongPlace, detail));
             }
@@ -74,6 +69,14 @@ impl Contents {
         chains.check(&file)?;
         contents.chains = chains.count();
         Ok(contents)
+    }
+}
+
+/// What is wrong with a line that is no envelope in canonical JSON.
+pub(super) const fn kind_of(error: &EnvelopeError) -> FindingKind {
+    match error {
+        EnvelopeError::NotCanonical { .. } => FindingKind::NotCanonical,
+        _ => FindingKind::UnreadableLine,
     }
 }
 

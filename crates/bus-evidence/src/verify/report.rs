@@ -19,6 +19,8 @@ pub struct Report {
     pub counts: Counts,
     /// How many hash chains were walked.
     pub chains: u64,
+    /// Whether the bundle has the log of the tasks; without it receipts are not held against them.
+    pub tasks_shown: bool,
     /// How many tasks have neither a receipt nor a dead letter in the bundle.
     pub tasks_open: u64,
     /// How many tasks have both a receipt and a dead letter: legal where a task is delivered at
@@ -108,12 +110,14 @@ pub enum Completeness {
 
 impl Report {
     /// The verdict in words: `verified`, or `consistent, signer unknown` when no trusted account
-    /// was given.
+    /// was given; followed by `, tasks not shown` when the bundle is without them.
     #[must_use]
     pub const fn verdict(&self) -> &'static str {
-        match self.trust {
-            Trust::Given(_) => "verified",
-            Trust::Claimed(_) => "consistent, signer unknown",
+        match (&self.trust, self.tasks_shown) {
+            (Trust::Given(_), true) => "verified",
+            (Trust::Given(_), false) => "verified, tasks not shown",
+            (Trust::Claimed(_), true) => "consistent, signer unknown",
+            (Trust::Claimed(_), false) => "consistent, signer unknown, tasks not shown",
         }
     }
 
@@ -148,8 +152,13 @@ impl Report {
 }
 
 impl Counts {
-    /// What `kept` shows of each log.
-    pub(super) fn completeness(&self, place: &Place, kept: &[KeptMatch]) -> Vec<LogCompleteness> {
+    /// What `kept` shows of each of the logs `names`.
+    pub(super) fn completeness(
+        &self,
+        place: &Place,
+        kept: &[KeptMatch],
+        names: &[&str],
+    ) -> Vec<LogCompleteness> {
         let logs = [
             (CERTIFICATES, self.certificates),
             (Log::Tasks.name(), self.tasks),
@@ -168,7 +177,7 @@ impl Counts {
             };
             LogCompleteness { log: log.to_owned(), completeness }
         };
-        logs.into_iter().map(shown).collect()
+        logs.into_iter().filter(|(log, _)| names.contains(log)).map(shown).collect()
     }
 }
 
@@ -192,12 +201,16 @@ impl std::fmt::Display for Report {
             Trust::Given(account) => writeln!(f, "account {account} (given)")?,
             Trust::Claimed(account) => writeln!(f, "account {account} (claimed by the bundle)")?,
         }
+        if self.tasks_shown {
+            let (tasks, open) = (counted(self.counts.tasks, "task"), self.tasks_open);
+            let twice = self.tasks_twice;
+            write!(f, "{tasks} ({open} open, {twice} with both receipt and dead letter), ")?;
+        } else {
+            writeln!(f, "tasks: not in the bundle, so receipts are not held against them")?;
+        }
         writeln!(
             f,
-            "{} ({} open, {} with both receipt and dead letter), {}, {}, {}, {}",
-            counted(self.counts.tasks, "task"),
-            self.tasks_open,
-            self.tasks_twice,
+            "{}, {}, {}, {}",
             counted(self.counts.receipts, "receipt"),
             counted(self.counts.dead_letters, "dead letter"),
             counted(self.counts.certificates, "certificate"),

@@ -6,10 +6,10 @@ use bus_core::Revocation;
 use bus_crypto::PublicKey;
 
 use crate::{
-    log::{CERTIFICATES, Log},
+    log::{CERTIFICATES, Log, entries_file},
     verify::{
-        Counts, Finding, Report, certificates::Authority, files::Files, heads::Heads, kept,
-        kept::Whole, logs, logs::Contents, receipts,
+        Counts, Finding, FindingKind, Report, certificates::Authority, files::Files, heads::Heads,
+        kept, kept::Whole, logs, logs::Contents, receipts,
     },
 };
 
@@ -25,6 +25,9 @@ pub struct Options {
     /// Keys that the account revoked. Nothing that they signed counts, whatever time it carries:
     /// a checkpoint has no time, so nothing shows that an entry is older than the revocation.
     pub revoked: Vec<Revocation>,
+    /// Whether the log of the tasks has to be there: without it, receipts are not held against what
+    /// they answer.
+    pub require_tasks: bool,
 }
 
 /// Verifies the bundle in the directory `dir`, which is only read.
@@ -48,8 +51,14 @@ pub fn verify_files(
 }
 
 fn run(files: &Files<'_>, options: &Options) -> Result<Report, Finding> {
-    files.check_names()?;
-    let heads = Heads::read(files)?;
+    let names = files.check_names()?;
+    let has_tasks = names.contains(&Log::Tasks.name());
+    if options.require_tasks && !has_tasks {
+        let detail = "it is not in the bundle, so receipts are not held against their tasks";
+        let file = entries_file(Log::Tasks.name());
+        return Err(Finding::new(&file, FindingKind::TasksNotShown, detail));
+    }
+    let heads = Heads::read(files, names)?;
     let place = &heads.place;
     let (mut authority, certificates) = Authority::read(files, place, options)?;
     heads.check(CERTIFICATES, &certificates, &authority)?;
@@ -58,30 +67,32 @@ fn run(files: &Files<'_>, options: &Options) -> Result<Report, Finding> {
         heads.check(log.name(), &contents.tree, &authority)?;
         Ok::<_, Finding>(contents)
     };
-    let tasks = read(Log::Tasks)?;
+    let tasks = has_tasks.then(|| read(Log::Tasks)).transpose()?;
     let receipts = read(Log::Receipts)?;
     let dead_letters = read(Log::DeadLetters)?;
-    let (tasks_of, receipts_of, letters_of) =
-        (&*tasks.entries, &*receipts.entries, &*dead_letters.entries);
-    let newest = logs::newest(tasks_of.iter().chain(receipts_of).chain(letters_of));
+    let tasks_of = tasks.as_ref().map(|tasks| &*tasks.entries);
+    let (receipts_of, letters_of) = (&*receipts.entries, &*dead_letters.entries);
+    let all = tasks_of.unwrap_or_default().iter().chain(receipts_of).chain(letters_of);
+    let newest = logs::newest(all);
     heads.check_validity(newest, &authority)?;
     let ends = receipts::check(tasks_of, receipts_of, letters_of)?;
     let counts = Counts {
         certificates: certificates.size(),
-        tasks: tasks.tree.size(),
+        tasks: tasks.as_ref().map_or(0, |tasks| tasks.tree.size()),
         receipts: receipts.tree.size(),
         dead_letters: dead_letters.tree.size(),
     };
-    let chains = tasks.chains + receipts.chains + dead_letters.chains;
+    let chains =
+        tasks.as_ref().map_or(0, |tasks| tasks.chains) + receipts.chains + dead_letters.chains;
     let whole = |name, tree, entries| Whole { name, tree, entries };
-    let wholes = [
-        whole(CERTIFICATES, certificates, &[]),
-        whole(Log::Tasks.name(), tasks.tree, tasks_of),
-        whole(Log::Receipts.name(), receipts.tree, receipts_of),
-        whole(Log::DeadLetters.name(), dead_letters.tree, letters_of),
-    ];
+    let mut wholes = vec![whole(CERTIFICATES, certificates, &[])];
+    if let Some(tasks) = &tasks {
+        wholes.push(whole(Log::Tasks.name(), tasks.tree.clone(), &tasks.entries));
+    }
+    wholes.push(whole(Log::Receipts.name(), receipts.tree, receipts_of));
+    wholes.push(whole(Log::DeadLetters.name(), dead_letters.tree, letters_of));
     let kept = kept::check(&options.kept, place, &authority, &wholes)?;
-    let logs = counts.completeness(place, &kept);
+    let logs = counts.completeness(place, &kept, names);
     let recorder = heads.recorder();
     let (trust, signers) = authority.into_parts();
     let (workspace, session) = (place.workspace.to_string(), place.session.to_string());
@@ -93,6 +104,7 @@ fn run(files: &Files<'_>, options: &Options) -> Result<Report, Finding> {
         recorder,
         counts,
         chains,
+        tasks_shown: has_tasks,
         tasks_open,
         tasks_twice,
         signers,

@@ -36,8 +36,6 @@ pub(crate) struct Line {
     pub(crate) out: Arc<Outgoing>,
     /// As many as the server has open at one time.
     calls: Semaphore,
-    /// Held while something is put into `out`: what came first goes first.
-    turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
     is_broken: watch::Sender<bool>,
 }
@@ -105,7 +103,6 @@ impl Line {
             // What is asked waits; only what ends things is sent whatever waits.
             out: Arc::new(Outgoing::new(options.outgoing_bytes, usize::MAX)),
             calls: Semaphore::new(welcomed.calls_max.min(1 << 16) as usize),
-            turn: tokio::sync::Mutex::default(),
             state: Mutex::default(),
             is_broken: watch::Sender::new(false),
         });
@@ -203,8 +200,6 @@ impl Line {
     ) -> std::result::Result<(Opened, oneshot::Receiver<Answered>), Lost> {
         let (answer, answered) = oneshot::channel();
         let slot = Slot { answer: Some(answer), sink };
-        let _turn = unconstrained(self.turn.lock()).await;
-        self.out.room().await.map_err(|_| Lost::NotSent)?;
         let opened = {
             let mut state = self.lock();
             if state.is_broken {
@@ -216,7 +211,7 @@ impl Line {
             Opened { line: Arc::clone(self), id }
         };
         let packet = Packet::new(&ToServer::Call { id: opened.id, call }).and_then(write);
-        self.out.push(packet.map_err(Lost::Refused)?).map_err(|_| Lost::NotSent)?;
+        self.in_turn(packet).await?;
         Ok((opened, answered))
     }
 
@@ -243,10 +238,13 @@ impl Line {
     /// # Errors
     /// `NotSent` or `Refused`.
     pub(crate) async fn send(&self, packet: Result<Packet>) -> std::result::Result<(), Lost> {
+        self.in_turn(packet).await
+    }
+
+    async fn in_turn(&self, packet: Result<Packet>) -> std::result::Result<(), Lost> {
         let packet = packet.map_err(Lost::Refused)?;
-        let _turn = unconstrained(self.turn.lock()).await;
-        self.out.room().await.map_err(|_| Lost::NotSent)?;
-        self.out.push(packet).map_err(|_| Lost::NotSent)
+        // The budget of a task must not turn the order round.
+        unconstrained(self.out.push_in_turn(packet)).await.map_err(|_| Lost::NotSent)
     }
 
     /// Tells the server something short, whatever waits.

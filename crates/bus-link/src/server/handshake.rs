@@ -1,6 +1,6 @@
 //! The server's side of the handshake: a challenge, a signed answer, and who that is.
 
-use bus_core::{Certificate, Durability, Error, ErrorKind, Result};
+use bus_core::{Certificate, Door, Durability, Entrant, Error, ErrorKind, Proof, Result};
 use bus_subjects::AclPolicy;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
@@ -36,7 +36,7 @@ pub(super) async fn admit(
     host: Host,
 ) -> Result<Admitted> {
     let mut nonce = [0; 32];
-    admission.entropy.fill(&mut nonce).map_err(Error::from)?;
+    admission.randomness().fill(&mut nonce).map_err(Error::from)?;
     let challenge = Challenge { versions: Versions::OURS, server: host.server, nonce };
     send(stream, &framed(&challenge.encode())).await?;
     let Some(answer) = read_message(stream, HELLO_BYTES_MAX).await? else {
@@ -59,16 +59,19 @@ pub(super) async fn admit(
 fn judge(challenge: &Challenge, answer: &[u8], admission: &Admission) -> Result<(u16, Admitted)> {
     let versions = Response::versions(answer)?;
     let version = challenge.versions.common(versions, "connect")?;
-    let response = Response::decode(answer)?;
-    let certificate = Certificate::parse(&response.token)?;
-    let signed = challenge.to_sign(response.versions);
-    if certificate.nkey.verify(&signed, &response.signature).is_err() {
-        let why = "the challenge was not signed with the certificate's key";
-        return Err(Error::new(ErrorKind::Denied, "connect", why));
+    let Response { versions, signature, token } = Response::decode(answer)?;
+    let signed = challenge.to_sign(versions);
+    let proof = Proof::Certificate { token: &token, signed: &signed, signature: &signature };
+    let admitted = admission.admit(&proof, Door::Link, admission.clock().now())?;
+    match admitted.entrant {
+        Entrant::Member(certificate) => {
+            Ok((version, Admitted { certificate, policy: admitted.policy }))
+        }
+        // A delivery belongs to a key, and a bearer has none.
+        Entrant::Bearer(_) => {
+            Err(Error::new(ErrorKind::Denied, "connect", "this socket takes no tickets"))
+        }
     }
-    admission.check(&certificate)?;
-    let policy = admission.policy_of(&certificate);
-    Ok((version, Admitted { certificate, policy }))
 }
 
 /// Tells a client why it is not let in, whoever it is.

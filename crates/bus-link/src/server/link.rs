@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use bus_core::{Engine, Error, ErrorKind, Guarded, Result};
+use bus_core::{Engine, Entrant, Error, ErrorKind, Guarded, Result};
 use tokio::{
     io::{AsyncRead, AsyncWrite, split},
     net::{UnixListener, UnixStream},
@@ -85,7 +85,7 @@ impl LinkServer {
         limits: LinkLimits,
     ) -> Result<Self> {
         let mut server = [0; 16];
-        admission.entropy.fill(&mut server).map_err(Error::from)?;
+        admission.randomness().fill(&mut server).map_err(Error::from)?;
         let durability = engine.promises().durability;
         let host = ServerHost {
             engine,
@@ -234,6 +234,7 @@ impl ServerHost {
         mut stage: watch::Receiver<Stage>,
     ) {
         let Admitted { certificate, policy } = admitted;
+        let entrant = Entrant::Member(certificate.clone());
         let limits = self.limits;
         let (reader, mut writer) = split(stream);
         let out = Outgoing::new(limits.outgoing_bytes_soft, limits.outgoing_bytes_hard);
@@ -249,7 +250,7 @@ impl ServerHost {
         let ended = tokio::select! {
             listened = session.listen(reader) => listened.map(|()| None),
             () = out.broken() => Ok(None),
-            error = self.admission.ends(&certificate) => {
+            error = self.admission.ends(&entrant) => {
                 session.revoke();
                 Ok(Some(error))
             }

@@ -1,9 +1,17 @@
 //! Many clients, slow ones, and those that ask for too much.
 
-use std::{num::NonZeroUsize, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use bus_core::{Bus as _, FeedItem, Overflow};
-use bus_subjects::Filter;
+use bus_core::{BlobBody, BlobInfo, Blobs as _, Bus as _, FeedItem, Overflow};
+use bus_subjects::{BucketKey, BucketName, Filter};
+use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 
 use super::{
@@ -11,7 +19,7 @@ use super::{
     support::{Raw, Site, append, coders, declare, event, settle_down, stored, stream},
 };
 use crate::{
-    LinkLimits,
+    LinkBus, LinkLimits, LinkOptions,
     wire::{Answer, Call, Item, ToClient, ToServer},
 };
 
@@ -96,7 +104,7 @@ async fn one_call_too_many_is_refused_and_the_others_are_not() {
 async fn a_client_with_fewer_calls_than_it_makes_waits_its_turn() {
     let limits = LinkLimits { calls_max: 2, ..LinkLimits::default() };
     let site = Site::with(People::open_admission, limits);
-    let bus = std::sync::Arc::new(site.client("a1").await);
+    let bus = Arc::new(site.client("a1").await);
     declare(&bus).await;
     let mut appending = JoinSet::new();
     for n in 0..100 {
@@ -175,6 +183,29 @@ async fn credit_beyond_reason_ends_the_connection() {
     assert!(matches!(answered, ToClient::Answer { answer: Ok(Answer::Done), .. }));
     raw.send(&ToServer::Credit { id: 1, items: u32::MAX }).await;
     assert!(raw.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_is_not_polled_holds_up_no_other_call() {
+    let site = Site::open();
+    let options = LinkOptions { outgoing_bytes: 1 << 10, ..LinkOptions::default() };
+    let pipes = Arc::new(site.pipes.clone());
+    let bus = LinkBus::dial(pipes, site.identity("a1"), options).await.unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let parts = std::iter::from_fn(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Some(Ok(vec![7; BlobInfo::PIECE_BYTES].into()))
+    });
+    let body = BlobBody::new(futures_util::stream::iter(parts));
+    let (bucket, key) = (BucketName::parse("B").unwrap(), BucketKey::parse("k").unwrap());
+    let mut upload = bus.put_blob(bucket, key, body);
+    // The first part is more than may wait, so the second waits for its turn.
+    while asked.load(Ordering::Relaxed) < 2 {
+        assert!((&mut upload).now_or_never().is_none());
+        settle_down().await;
+    }
+    tokio::time::timeout(Duration::from_secs(5), declare(&bus)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,15 +1,15 @@
 //! Who is let in, and who is not.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use bus_core::{Bus as _, Error, ErrorKind, Identity, Result};
+use bus_core::{Bus as _, Error, ErrorKind, Frame, Identity, Issue, Result, Retention, StreamSpec};
 use bus_crypto::{NkeyKind, SigningKey, SystemEntropy};
-use bus_subjects::Role;
+use bus_subjects::{ConsumerName, Filter, Role};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use super::{
     common::People,
-    support::{Site, event, settle_down},
+    support::{Site, coders, event, settle_down, subject},
 };
 use crate::{
     LinkLimits, LinkState,
@@ -101,7 +101,7 @@ async fn versions_that_were_changed_on_the_way_are_noticed() {
 #[tokio::test(start_paused = true)]
 async fn another_account_vouches_for_nobody() {
     let site = Site::open();
-    let stranger = People::new(site.admission.clock.clone());
+    let stranger = People::new(Arc::clone(site.admission.clock()));
     let identity = stranger.identity("a1", vec![Role::Operator]);
     refused(site.try_client(identity).await, ErrorKind::Denied);
 }
@@ -135,7 +135,7 @@ async fn a_revoked_key_loses_its_connection_and_others_do_not() {
     let (bad, good) = (site.try_client(identity).await.unwrap(), site.client("good").await);
     let mut states = bad.states();
     assert_eq!(states.now(), LinkState::Up);
-    site.admission.revoke(nkey);
+    site.admission.revoke(&site.people.workspace, nkey);
     assert_eq!(states.next().await, LinkState::Refused);
     refused(bad.publish(event("e1")).await, ErrorKind::Denied);
     good.publish(event("e2")).await.unwrap();
@@ -149,8 +149,8 @@ async fn a_member_of_a_revoked_client_ends_with_the_reason() {
     let nkey = identity.certificate().nkey;
     let bus = site.try_client(identity).await.unwrap();
     super::support::declare(&bus).await;
-    let mut member = bus.consume(super::support::coders()).await.unwrap();
-    site.admission.revoke(nkey);
+    let mut member = bus.consume(coders()).await.unwrap();
+    site.admission.revoke(&site.people.workspace, nkey);
     refused(member.next().await.unwrap(), ErrorKind::Denied);
     assert!(member.next().await.is_none());
 }
@@ -173,6 +173,27 @@ async fn the_policy_is_that_of_the_certificates_roles() {
     refused(bus.publish(event("e1")).await, ErrorKind::Denied);
     let appended = bus.append(super::support::task("t1"), bus_core::Expect::Any).await;
     refused(appended, ErrorKind::Denied);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_is_bound_to_the_session_and_the_queue_of_the_certificate() {
+    let site = Site::with(People::admission, LinkLimits::default());
+    let filters = vec![Filter::parse("vak.work.w1.>").unwrap()];
+    let stream = StreamSpec::new(coders().stream, filters, Retention::WorkQueue);
+    site.engine.declare(stream).await.unwrap();
+    let (agent, now) = ("a1".parse().unwrap(), site.admission.clock().now());
+    let mut issue = Issue::new(site.people.workspace.clone(), agent, vec![Role::Worker], now);
+    issue.session = Some("s1".parse().unwrap());
+    issue.role_name = Some("coder".parse().unwrap());
+    let bus = site.try_client(site.people.issued(&issue)).await.unwrap();
+    let _member = bus.consume(coders()).await.unwrap();
+    let mut judges = coders();
+    judges.filter = Filter::parse("vak.work.w1.judge.task").unwrap();
+    judges.name = ConsumerName::parse("judge").unwrap();
+    refused(bus.consume(judges).await, ErrorKind::Denied);
+    bus.publish(event("e1")).await.unwrap();
+    let other = Frame { subject: subject("vak.events.w1.s2.tokens"), ..event("e2") };
+    refused(bus.publish(other).await, ErrorKind::Denied);
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,7 +45,12 @@ impl People {
         let agent = AgentId::parse(agent).unwrap();
         let now = self.clock.now();
         let issue = Issue { valid_for, ..Issue::new(self.workspace.clone(), agent, roles, now) };
-        Identity::issue(&self.account, &issue, &SystemEntropy::new()).unwrap()
+        self.issued(&issue)
+    }
+
+    /// Who has a certificate that says this.
+    pub(crate) fn issued(&self, issue: &Issue) -> Identity {
+        Identity::issue(&self.account, issue, &SystemEntropy::new()).unwrap()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bus_core::{ConsumerSpec, OrderKey, Placement, Priority, Verdict};
+use bus_core::{ConsumerSpec, OrderKey, Placement, Priority, Rank, Verdict};
 use bus_envelope::Timestamp;
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     lanes::Lanes,
     leases::{Lease, Leases},
     log::{Log, Message},
-    rank::{Rank, Waiting},
+    waiting::Waiting,
 };
 
 mod line;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use bus_core::OrderKey;
 use foldhash::fast::RandomState;
 
-use super::rank::Waiting;
+use super::waiting::Waiting;
 
 /// One turn a key; a key without messages takes no room.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use bus_core::{OrderKey, Priority};
 use bus_envelope::Timestamp;
 use foldhash::fast::RandomState;
 
-use super::{rank::Waiting, window::Window};
+use super::{waiting::Waiting, window::Window};
 
 /// What members hold.
 ///

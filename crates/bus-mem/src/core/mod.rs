@@ -19,11 +19,11 @@ mod lanes;
 mod leases;
 mod log;
 mod picture;
-mod rank;
 mod recorder;
 mod routes;
 mod stream;
 mod unshown;
+mod waiting;
 mod window;
 
 pub use blob::{BlobStore, StoredBlob, Upload};

@@ -320,7 +320,8 @@ impl Stream {
         let refuse = |why: String| Err(Error::new(ErrorKind::Full, "append", why).at(subject));
         let (name, max) = (&self.spec.name, self.spec.messages_max);
         if self.log.len() + added >= max.get() {
-            return refuse(format!("the stream {name} holds {max} messages at most"));
+            let why = format!("{name} holds {max} messages at most");
+            return Err(Error::stream_full("append", why).at(subject));
         }
         let max = self.spec.messages_per_subject_max;
         if max < self.spec.messages_max && self.subjects.count(subject) + of_subject >= max.get() {

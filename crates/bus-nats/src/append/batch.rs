@@ -12,7 +12,7 @@ use bus_core::{Error, ErrorKind, Expect, Frame, Receipt, Result, Seq, StreamSpec
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::{Append, Encoded, line::has_bounded_subjects};
+use super::{Append, Encoded, line::has_bounded_subjects, of_frame};
 use crate::{
     api::{ApiFailure, PubAck, Refusal},
     codec::{kept_subject, set},
@@ -45,7 +45,7 @@ impl Append {
         };
         // What was stored before needs no room, so the server may name another reason first.
         if matches!(failure.err_code(), Some(HOLDS_KNOWN_IDS | FULL | FULL_SUBJECT)) {
-            let known = self.probe_all(&frames).await?;
+            let known = self.probe_all(&spec, &frames).await?;
             if known.len() == frames.len() {
                 return known.iter().map(|ack| self.receipt(OP, ack)).collect();
             }
@@ -57,11 +57,11 @@ impl Append {
         }
         if failure.err_code() == Some(INCOMPLETE) {
             // Where the server refuses one of the subjects, asking is refused as well.
-            self.probe_all(&frames).await?;
+            self.probe_all(&spec, &frames).await?;
             let why = "the batch did not arrive as a whole: none of it is stored";
             return Err(Error::new(ErrorKind::Unavailable, OP, why).at(&spec.name));
         }
-        Err(self.refused(OP, &spec.name, failure))
+        Err(self.refused(OP, &spec.name, named_of(failure, &frames)))
     }
 
     /// The one stream of a batch that may be stored.
@@ -97,7 +97,7 @@ impl Append {
     pub(super) async fn send(
         &self,
         op: &'static str,
-        encoded: Vec<Encoded>,
+        encoded: Vec<Encoded<'_>>,
     ) -> Result<PubAck, ApiFailure> {
         let _open = self.batches.acquire().await.map_err(|_| {
             ApiFailure::from(Error::new(ErrorKind::Closed, op, "the bus is closed"))
@@ -115,9 +115,10 @@ impl Append {
             set(&mut headers, BATCH_AT, &(at + 1).to_string())?;
             if at + 1 == count {
                 set(&mut headers, BATCH_COMMIT, "1")?;
-                return self.api.publish(op, subject, headers, body).await;
+                return self.api.publish(op, &subject, headers, body).await;
             }
-            self.api.connection().publish(op, subject, None, Some(headers), body).await?;
+            let connection = self.api.connection();
+            connection.publish(op, &*subject, None, Some(headers), body).await?;
         }
         Err(Error::new(ErrorKind::Invalid, op, "a batch holds at least one frame").into())
     }
@@ -131,9 +132,14 @@ impl Append {
         let mut counts = HashMap::<String, u64>::new();
         for frame in frames {
             let subject = kept_subject(&frame.subject, frame.placement.as_deref());
-            *counts.entry(subject).or_default() += 1;
+            *counts.entry(subject.into_owned()).or_default() += 1;
         }
         counts.retain(|_, count| *count > 1);
+        if let Some(subject) = counts.keys().next().filter(|_| !self.api.keeps_itself()) {
+            let why = "several frames of a subject with a bound, where it may not be asked how \
+                       much room there is";
+            return Err(Error::new(ErrorKind::Unsupported, OP, why).at(subject));
+        }
         let verb = &format!("STREAM.INFO.{}", spec.name);
         let asking = counts.into_iter().map(|(subject, count)| async move {
             let wanted = Wanted { subjects_filter: &subject };
@@ -152,13 +158,15 @@ impl Append {
     }
 
     /// Those of `frames` that were stored within the window.
-    async fn probe_all(&self, frames: &[Frame]) -> Result<Vec<PubAck>> {
+    async fn probe_all(&self, spec: &StreamSpec, frames: &[Frame]) -> Result<Vec<PubAck>> {
         let probes = frames.iter().map(|frame| async move {
-            let subject = frame.subject.as_str().to_owned();
-            self.probe(OP, subject, frame.id.as_str()).await
+            let subject = kept_subject(&frame.subject, frame.placement.as_deref());
+            let known = self.probe(OP, &subject, frame.id.as_str()).await;
+            known.map_err(|error| of_frame(error, frame))
         });
-        let known: Vec<_> =
-            stream::iter(probes.collect::<Vec<_>>()).buffered(PROBES_AT_ONCE).try_collect().await?;
+        let probes = stream::iter(probes.collect::<Vec<_>>()).buffered(PROBES_AT_ONCE);
+        let known: Result<Vec<_>> = probes.try_collect().await;
+        let known = known.map_err(|error| self.streams.missed(&spec.name, error))?;
         Ok(known.into_iter().flatten().collect())
     }
 
@@ -178,6 +186,20 @@ impl Append {
         let first = ack.seq - count + 1;
         Ok((first..=ack.seq).map(|seq| Receipt { seq: Seq(seq), ..last.clone() }).collect())
     }
+}
+
+/// A failure that names where one of `frames` is kept, told with the subject of that frame.
+fn named_of(failure: ApiFailure, frames: &[Frame]) -> ApiFailure {
+    let ApiFailure::Bus(error) = failure else { return failure };
+    let is_kept_there = |frame: &&Frame| {
+        let kept = kept_subject(&frame.subject, frame.placement.as_deref());
+        error.subject() == Some(&*kept)
+    };
+    let found = frames.iter().find(is_kept_there);
+    ApiFailure::Bus(match found {
+        Some(frame) => of_frame(error, frame),
+        None => error,
+    })
 }
 
 /// Of which subjects a stream is to tell how much it holds.

@@ -113,7 +113,7 @@ impl Append {
     async fn tell_known(&self, group: Vec<Waiting>) -> Vec<Waiting> {
         let asking = group.into_iter().map(|one| async {
             let subject = kept_subject(&one.frame.subject, one.frame.placement.as_deref());
-            match self.probe(APPEND, subject, one.frame.id.as_str()).await {
+            match self.probe(APPEND, &subject, one.frame.id.as_str()).await {
                 Ok(Some(ack)) => {
                     one.tell(self.receipt(APPEND, &ack));
                     None

@@ -64,6 +64,7 @@ impl BlobStore {
     /// how many. Any number of connections may sweep at once.
     pub(crate) async fn sweep(&self, bucket: &BucketName, ages: BlobAges) -> Result<u64> {
         self.api.connection().check_open(SWEEP)?;
+        self.api.check_keeps_itself(SWEEP).map_err(|error| error.at(bucket))?;
         let layout = Layout::new(bucket);
         let found = self.look(&layout).await.map_err(|error| error.at(bucket))?;
         let now = self.api.connection().now();

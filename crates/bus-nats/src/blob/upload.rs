@@ -20,7 +20,7 @@ use super::{
     stream_is_gone,
 };
 use crate::{
-    api::{Api, PubAck},
+    api::{Api, PubAck, new_stream_pauses},
     connection::Mark,
 };
 
@@ -116,7 +116,7 @@ impl<'a> Upload<'a> {
 
     /// Frees what was stored. When that does not get through, the sweep does it.
     pub(super) async fn give_up(mut self) {
-        if self.sent == 0 {
+        if self.sent == 0 || !self.api.keeps_itself() {
             return;
         }
         // A piece that is under way now would be stored behind the purge.
@@ -135,8 +135,7 @@ impl<'a> Upload<'a> {
         if self.sent == 0 {
             // The first one is awaited: when nothing can be stored, this answer says why.
             let headers = HeaderMap::new();
-            let stored = self.api.publish(PUT, self.subject.clone(), headers, body).await;
-            let ack = stored.map_err(|failure| not_done(failure.into_error(PUT, &self.subject)))?;
+            let ack = self.send_first(headers, body).await?;
             self.sent = 1;
             return self.note(ack);
         }
@@ -152,6 +151,25 @@ impl<'a> Upload<'a> {
             self.note_answer(&ack)?;
         }
         Ok(())
+    }
+
+    /// A stream that was made at this moment is there before anybody leads it.
+    async fn send_first(&self, headers: HeaderMap, body: Bytes) -> Result<PubAck> {
+        let mut pauses = new_stream_pauses();
+        loop {
+            let (headers, body) = (headers.clone(), body.clone());
+            let stored = self.api.publish(PUT, self.subject.clone(), headers, body).await;
+            let error = match stored {
+                Ok(ack) => return Ok(ack),
+                Err(failure) => failure.into_error(PUT, &self.subject),
+            };
+            match pauses.next() {
+                Some(pause) if error.kind() == ErrorKind::NotFound => {
+                    tokio::time::sleep(pause).await;
+                }
+                _ => return Err(not_done(error)),
+            }
+        }
     }
 
     async fn wait_for_ack(&mut self) -> Result<()> {
@@ -231,7 +249,7 @@ async fn next_piece(pieces: &mut BlobPieces) -> Result<Option<bus_core::BlobPiec
 
 /// Whatever became of a piece: without its manifest there is no blob.
 fn not_done(error: Error) -> Error {
-    let error = stream_is_gone(error);
+    let error = stream_is_gone(PUT, error);
     let detail = error.detail().to_owned();
     Error::new(error.kind(), PUT, detail).because(error)
 }

@@ -5,23 +5,34 @@ use std::time::Duration;
 use async_nats::{Message, StatusCode, Subscriber};
 use bus_core::{Error, ErrorKind, Result};
 use bus_envelope::Timestamp;
-use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
-use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use super::layout::Place;
-use crate::{api::Api, codec::get, connection::ConnectionState};
+use crate::{
+    api::{Api, Position, reader_name},
+    codec::get,
+    connection::{ConnectionState, Mark},
+};
 
-/// An open consumer; dropping it removes it from the server.
+/// An open consumer, which is pulled from. Dropping it ends it: at once where this connection may
+/// remove it, else when nobody has pulled for a while.
 pub(super) struct Channel {
     api: Api,
     /// `<stream>.<consumer>`.
     name: String,
+    /// What is asked for more.
+    asked_on: String,
+    inbox: String,
     messages: Subscriber,
+    /// Since when refusals are of this consumer.
+    mark: Mark,
     /// The connection's state at its beginning: with another one, nothing is sure any more.
     pub(super) state: ConnectionState,
     delivered: u64,
+    /// How many messages may still come of what was asked for.
+    asked: usize,
     /// The server has said that it is made.
     is_made: bool,
     /// When something was last taken from it.
@@ -42,6 +53,8 @@ pub(super) enum Told {
     Nothing,
     /// Something is missing, or the consumer ended: what follows cannot be trusted.
     Broken,
+    /// Nothing may be pulled.
+    Denied(Error),
 }
 
 /// A stored message and where it stands.
@@ -55,37 +68,6 @@ pub(super) struct Stored {
     pub(super) is_now: bool,
 }
 
-#[derive(Serialize)]
-struct Create<'a> {
-    stream_name: &'a str,
-    config: Config<'a>,
-    action: &'static str,
-}
-
-#[derive(Serialize)]
-struct Config<'a> {
-    name: &'a str,
-    deliver_subject: &'a str,
-    deliver_policy: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    opt_start_seq: Option<u64>,
-    ack_policy: &'static str,
-    replay_policy: &'static str,
-    filter_subject: &'a str,
-    flow_control: bool,
-    idle_heartbeat: u128,
-    inactive_threshold: u128,
-    max_deliver: i64,
-    mem_storage: bool,
-    num_replicas: u64,
-}
-
-#[derive(Deserialize)]
-struct Created {
-    #[serde(default)]
-    num_pending: u64,
-}
-
 impl Channel {
     /// Opens a consumer of `subjects` that tells what lies behind `after`, and says how much that
     /// is. Cancel safe: what was made ends by itself.
@@ -97,47 +79,34 @@ impl Channel {
     ) -> Result<(Self, u64)> {
         let connection = api.connection();
         let state = *connection.states().borrow();
-        let inbox = connection.new_inbox();
-        let consumer: String = inbox.chars().map(plain).collect();
+        let (mark, inbox) = (connection.violation_mark(), connection.new_inbox());
+        let (stream, consumer) = (&place.stream, reader_name(&inbox));
         let messages = connection.subscribe(OP, inbox.clone()).await?;
-        let name = format!("{}.{consumer}", place.stream);
         let mut channel = Self {
             api: api.clone(),
-            name,
+            name: format!("{stream}.{consumer}"),
+            asked_on: connection.api_subject(&format!("CONSUMER.MSG.NEXT.{stream}.{consumer}")),
+            inbox,
             messages,
+            mark,
             state,
             delivered: 0,
+            asked: 0,
             is_made: false,
             heard: Instant::now(),
         };
-        let config = Config {
-            name: &consumer,
-            deliver_subject: &inbox,
-            deliver_policy: if after == 0 { "all" } else { "by_start_sequence" },
-            opt_start_seq: (after > 0).then(|| after.saturating_add(1)),
-            ack_policy: "none",
-            replay_policy: "instant",
-            filter_subject: subjects,
-            flow_control: true,
-            idle_heartbeat: HEARTBEAT.as_nanos(),
-            inactive_threshold: UNHEARD.as_nanos(),
-            max_deliver: 1,
-            mem_storage: true,
-            num_replicas: 1,
-        };
-        let create = Create { stream_name: &place.stream, config, action: "create" };
         // The subjects stand in the call, so that watching can be granted by the key.
-        let verb = format!("CONSUMER.CREATE.{}.{subjects}", channel.name);
-        let created: Created = api
-            .call(OP, &verb, &create)
-            .await
-            .map_err(|failure| failure.into_error(OP, &place.stream))?;
+        let wanted = (subjects, after.saturating_add(1), UNHEARD);
+        let made = api.make_reader(OP, (stream, &consumer), wanted).await?;
         channel.is_made = true;
-        Ok((channel, created.num_pending))
+        Ok((channel, made.num_pending))
     }
 
     /// The next thing told. Cancel safe.
     pub(super) async fn next(&mut self) -> Told {
+        if self.asked <= BATCH / 2 && self.ask().await.is_err() {
+            return Told::Broken;
+        }
         // Without a budget: its end would look as if nothing lay here.
         let waiting = tokio::task::unconstrained(self.messages.next()).now_or_never();
         let is_now = waiting.is_none();
@@ -148,25 +117,50 @@ impl Channel {
                 let heard = timeout_at(due, self.messages.next()).await;
                 // A process that stood still hears what was said long ago as if it were new.
                 if Instant::now() > due {
-                    return Told::Broken;
+                    return self.silent();
                 }
                 heard.ok().flatten()
             }
         };
         self.heard = Instant::now();
         match message {
-            Some(message) => self.read(message, is_now).await,
+            Some(message) => self.read(message, is_now),
             None => Told::Broken,
         }
     }
 
-    async fn read(&mut self, message: Message, is_now: bool) -> Told {
+    /// Asks for more, before all of it has come: what follows is on its way meanwhile. Dropped, it
+    /// may have asked: then more comes than is counted.
+    async fn ask(&mut self) -> Result<()> {
+        let missing = BATCH.saturating_sub(self.asked);
+        let body = json!({
+            "batch": missing,
+            "expires": ASKED_FOR.as_nanos(),
+            "idle_heartbeat": HEARTBEAT.as_nanos(),
+        });
+        let (asked_on, inbox) = (self.asked_on.clone(), Some(self.inbox.clone()));
+        let body = body.to_string().into();
+        self.api.connection().publish(OP, asked_on, inbox, None, body).await?;
+        self.asked = self.asked.saturating_add(missing);
+        Ok(())
+    }
+
+    /// What it means that nothing came in time.
+    fn silent(&self) -> Told {
+        match self.api.connection().refused_since(OP, self.mark, &self.asked_on) {
+            Err(denied) => Told::Denied(denied),
+            Ok(()) => Told::Broken,
+        }
+    }
+
+    fn read(&mut self, message: Message, is_now: bool) -> Told {
         if let Some(status) = message.status {
-            return self.read_status(status, message, is_now).await;
+            return self.read_status(status, &message, is_now);
         }
         let Some(position) = message.reply.as_deref().and_then(Position::parse) else {
             return Told::Nothing;
         };
+        self.asked = self.asked.saturating_sub(1);
         self.delivered = self.delivered.saturating_add(1);
         if position.delivered != self.delivered {
             return Told::Broken;
@@ -175,30 +169,31 @@ impl Channel {
         Told::Stored(Stored { message, seq, time, pending, is_now })
     }
 
-    async fn read_status(&self, status: StatusCode, message: Message, is_now: bool) -> Told {
-        if status.as_u16() != CONTROL {
-            return Told::Broken;
+    fn read_status(&mut self, status: StatusCode, message: &Message, is_now: bool) -> Told {
+        match status.as_u16() {
+            QUIET => {}
+            OVER => {
+                let left = message.headers.as_ref().and_then(|headers| get(headers, LEFT));
+                let left = left.and_then(|left| left.parse().ok());
+                self.asked = self.asked.saturating_sub(left.unwrap_or(self.asked));
+                return Told::Nothing;
+            }
+            _ => return Told::Broken,
         }
-        let header =
-            |name: &'static str| message.headers.as_ref().and_then(|headers| get(headers, name));
-        let said = header(LAST_DELIVERED).and_then(|said| said.parse::<u64>().ok());
+        let said = message.headers.as_ref().and_then(|headers| get(headers, LAST_DELIVERED));
+        let said = said.and_then(|said| said.parse::<u64>().ok());
         if said.is_some_and(|said| said != self.delivered) {
             return Told::Broken;
         }
-        let stalled = header(STALLED).map(str::to_owned);
-        let is_quiet = stalled.is_none() && message.reply.is_none();
-        if let Some(go_on) = stalled.or(message.reply.map(|subject| subject.to_string())) {
-            let connection = self.api.connection();
-            if connection.publish(OP, go_on, None, None, Bytes::new()).await.is_err() {
-                return Told::Broken;
-            }
-        }
-        if is_quiet { Told::Quiet { is_now } } else { Told::Nothing }
+        Told::Quiet { is_now }
     }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
+        if !self.api.keeps_itself() {
+            return;
+        }
         let (api, verb) = (self.api.clone(), format!("CONSUMER.DELETE.{}", self.name));
         // The server answers calls beside each other: one that is being made may not be there yet.
         let pauses = if self.is_made { &PAUSES[..1] } else { &PAUSES[..] };
@@ -215,34 +210,6 @@ impl Drop for Channel {
             });
         }
     }
-}
-
-/// What the reply subject of a delivered message says.
-struct Position {
-    seq: u64,
-    delivered: u64,
-    time: Timestamp,
-    pending: u64,
-}
-
-impl Position {
-    /// `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<attempt>.<seq>.<delivered>.<time>.
-    /// <pending>[.<random>]`.
-    fn parse(reply: &str) -> Option<Self> {
-        let tokens: Vec<&str> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
-        let own = if tokens.len() >= 9 { tokens.get(2..)? } else { tokens.as_slice() };
-        let [_, _, _, seq, delivered, time, pending, ..] = own else { return None };
-        Some(Self {
-            seq: seq.parse().ok()?,
-            delivered: delivered.parse().ok()?,
-            time: Timestamp::from_unix_ns(time.parse().ok()?),
-            pending: pending.parse().ok()?,
-        })
-    }
-}
-
-fn plain(c: char) -> char {
-    if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
 }
 
 /// An error of a watch.
@@ -263,16 +230,24 @@ const PAUSES: [Duration; 7] = [
 /// "consumer not found".
 const UNKNOWN: u32 = 10_014;
 pub(super) const OP: &str = "watch";
-const CONTROL: u16 = 100;
-const STALLED: &str = "Nats-Consumer-Stalled";
+/// A heartbeat: nothing is left to tell.
+const QUIET: u16 = 100;
+/// What was asked for is over by its time.
+const OVER: u16 = 408;
 /// What a quiet consumer told last: who took less misses something.
 const LAST_DELIVERED: &str = "Nats-Last-Consumer";
+/// How many of what was asked for did not come in its time.
+const LEFT: &str = "Nats-Pending-Messages";
+/// How many messages are asked for at once; so many wait here at most when nobody polls.
+const BATCH: usize = 128;
+/// For how long they are asked for.
+const ASKED_FOR: Duration = Duration::from_secs(30);
 /// How often a quiet consumer says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How long the server keeps a consumer that nobody asks for more.
+const UNHEARD: Duration = Duration::from_secs(10);
 /// Two heartbeats missed: the consumer counts as lost.
 const SILENCE: Duration = Duration::from_millis(2_500);
-/// How long the server keeps a consumer that nobody listens to.
-const UNHEARD: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests;

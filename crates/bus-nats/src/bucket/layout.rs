@@ -102,7 +102,11 @@ impl Place {
     }
 
     /// Makes the stream behind the bucket unless it is there.
+    ///
+    /// # Errors
+    /// `Denied` where another account keeps it.
     pub(super) async fn ensure(&self, api: &Api, op: &'static str) -> Result<()> {
+        api.check_keeps_itself(op).map_err(|error| error.at(&self.stream))?;
         let kept = u64::try_from(ENDS_KEPT.as_nanos()).unwrap_or(u64::MAX);
         let config = Config {
             name: &self.stream,

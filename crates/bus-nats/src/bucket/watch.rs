@@ -89,13 +89,16 @@ impl Follower {
                 continue;
             };
             tokio::select! {
-                told = channel.next() => self.take(told),
+                told = channel.next() => if let Err(denied) = self.take(told) {
+                    self.has_ended = true;
+                    return Some(Err(denied));
+                },
                 changed = self.states.changed() => self.has_ended |= changed.is_err(),
             }
         }
     }
 
-    fn take(&mut self, told: Told) {
+    fn take(&mut self, told: Told) -> Result<()> {
         match told {
             Told::Stored(stored) => self.take_stored(stored),
             Told::Quiet { is_now } => {
@@ -105,7 +108,9 @@ impl Follower {
             }
             Told::Nothing => {}
             Told::Broken => self.channel = None,
+            Told::Denied(denied) => return Err(denied),
         }
+        Ok(())
     }
 
     fn take_stored(&mut self, stored: Stored) {
@@ -165,8 +170,17 @@ impl Follower {
     /// Opens a consumer behind what was reached, or at the start when something was missed.
     async fn begin(&mut self) -> Result<()> {
         let info = self.bucket().await?;
-        let is_whole = self.reached.revision == 0 || self.is_remembered(&info).await?;
+        let is_whole = self.reached.revision == 0
+            || match &info {
+                Some(info) => self.is_remembered(info).await?,
+                None => false,
+            };
         let after = if is_whole { self.reached.revision } else { 0 };
+        let last = match &info {
+            Some(info) => info.state.last_seq,
+            None if after == 0 => self.last().await?,
+            None => 0,
+        };
         let (channel, pending) =
             Channel::open(&self.api, &self.place, &self.subjects, after).await?;
         if !is_whole {
@@ -175,11 +189,11 @@ impl Follower {
         }
         if after == 0 {
             // What ended before the consumer was there is nothing that it told.
-            self.untold_to = info.state.last_seq;
+            self.untold_to = last;
             self.reached.revision = 0;
         }
         self.reached.at = self.reached.at.filter(|_| is_whole);
-        self.reached.life = Some(info.created);
+        self.reached.life = info.map(|info| info.created);
         self.channel = Some(channel);
         if pending == 0 {
             self.say_current();
@@ -187,14 +201,29 @@ impl Follower {
         Ok(())
     }
 
-    /// The bucket as it is; it is made when nobody put anything yet.
-    async fn bucket(&self) -> Result<Info> {
-        if let Some(info) = self.place.info(&self.api, OP).await? {
-            return Ok(info);
+    /// The bucket as it is; it is made when nobody put anything yet. `None` for who may read some
+    /// of its keys alone, and is told everything anew after each outage.
+    async fn bucket(&self) -> Result<Option<Info>> {
+        match self.place.info(&self.api, OP).await {
+            Ok(Some(info)) => return Ok(Some(info)),
+            Ok(None) => {}
+            Err(error) if error.kind() == ErrorKind::Denied => return Ok(None),
+            Err(error) => return Err(error),
         }
         self.place.ensure(&self.api, OP).await?;
-        let made = self.place.info(&self.api, OP).await?;
-        made.ok_or_else(|| failed(ErrorKind::Unavailable, "the bucket went away", &self.place))
+        match self.place.info(&self.api, OP).await? {
+            Some(made) => Ok(Some(made)),
+            None => Err(failed(ErrorKind::Unavailable, "the bucket went away", &self.place)),
+        }
+    }
+
+    /// The last revision under the watched keys; 0 when nothing was ever written there.
+    async fn last(&self) -> Result<u64> {
+        let wanted =
+            GetRequest { last_by_subj: Some(self.subjects.clone()), ..GetRequest::default() };
+        let got = self.api.get(OP, &self.place.stream, &wanted).await;
+        let got = got.map_err(|failure| failure.into_error(OP, &self.place.stream))?;
+        Ok(got.first().map_or(0, |last| last.seq))
     }
 
     /// Whether every change behind what was reached is still there, the marks of ends included.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bus_core::{
     Answer, Blob, BlobBody, BlobInfo, Blobs, BoxFuture, Buckets, Bus, ConsumerSpec, ConsumerState,
-    Deliveries, Engine, Entry, Expect, ExpectRevision, Frame, Lag, Overflow, Promises, Put,
-    Receipt, Replay, Result, Revision, Seq, Stored, StreamSpec, Subscription, Watch,
+    Deliveries, Engine, Entry, Expect, ExpectRevision, Frame, Lag, Outcome, Overflow, Promises,
+    Put, Receipt, Replay, Result, Revision, Seq, Stored, StreamSpec, Subscription, Watch,
 };
 use bus_envelope::Timestamp;
 use bus_subjects::{BucketKey, BucketName, ConsumerName, Filter, StreamName, Subject};
@@ -20,7 +20,7 @@ impl Engine for NatsBus {
 
 impl Bus for NatsBus {
     fn publish(&self, frame: Frame) -> BoxFuture<'_, Result<()>> {
-        Box::pin(self.live.publish(frame))
+        self.live.publish(frame)
     }
 
     fn subscribe(&self, filter: Filter, overflow: Overflow) -> BoxFuture<'_, Result<Subscription>> {
@@ -53,9 +53,21 @@ impl Bus for NatsBus {
 
     fn discard(&self, stream: StreamName, seq: Seq) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move {
-            let was_there = self.read.discard(stream.clone(), seq).await?;
-            self.queues.discarded(&stream, seq.0).await?;
-            Ok(was_there)
+            let marks = self.queues.marks(&stream, seq).await?;
+            let removed = self.read.discard(&stream, seq).await;
+            // At once: until then it can still be handed out.
+            let is_gone = match &removed {
+                Ok(_) => true,
+                Err(error) if error.outcome() == Outcome::Unknown => {
+                    self.read.is_gone(&stream, seq).await
+                }
+                Err(_) => false,
+            };
+            if is_gone {
+                self.queues.discarded(marks).await?;
+                self.read.until_gone(&stream, seq).await;
+            }
+            removed
         })
     }
 
@@ -100,7 +112,9 @@ impl Bus for NatsBus {
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
             self.queues.close().await;
-            self.connection.close().await
+            self.connection.begin_to_close();
+            let handed_over = self.live.close().await;
+            self.connection.close().await.and(handed_over)
         })
     }
 }

@@ -1,17 +1,18 @@
 //! A call under way: bounded in time, ended with its connection, told what the server refuses.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll},
     time::Duration,
 };
 
+use async_nats::Message;
 use bus_core::{Error, ErrorKind, Result};
-use tokio::{
-    sync::{Notify, watch},
-    time::timeout,
-};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{
+    calls::{Seated, Token},
     configure::{closed, no_answer},
     refusals::Act,
     state::ConnectionState,
@@ -25,46 +26,28 @@ pub(crate) struct Mark {
     pub(super) refusals: u64,
 }
 
-/// How many calls are under way, for a close to wait for.
-#[derive(Debug, Default)]
-pub(super) struct UnderWay {
-    count: AtomicUsize,
-    none: Notify,
-}
-
 /// A call under way.
 pub(super) struct Call<'a> {
     watcher: &'a Watcher,
-    under_way: &'a UnderWay,
-    news: watch::Receiver<()>,
+    seated: Seated<'a>,
     op: &'static str,
     mark: Mark,
 }
 
-impl UnderWay {
-    /// Waits until none is.
-    pub(super) async fn over(&self) {
-        loop {
-            let none = self.none.notified();
-            if self.count.load(Ordering::SeqCst) == 0 {
-                return;
-            }
-            none.await;
-        }
-    }
-}
-
 impl<'a> Call<'a> {
-    /// Begins a call, before anything of it is sent.
-    pub(super) fn begin(watcher: &'a Watcher, under_way: &'a UnderWay, op: &'static str) -> Self {
-        under_way.count.fetch_add(1, Ordering::SeqCst);
-        // News that comes while the mark is made is looked at once too often, never missed.
-        let news = watcher.states.news();
-        Self { watcher, under_way, news, op, mark: mark(watcher) }
+    /// Begins a call that expects so many answers, before anything of it is sent.
+    pub(super) fn begin(watcher: &'a Watcher, op: &'static str, answers: usize) -> Self {
+        let seated = watcher.states.calls.enter(answers);
+        Self { watcher, seated, op, mark: mark(watcher) }
     }
 
     pub(super) fn mark(&self) -> Mark {
         self.mark
+    }
+
+    /// Names this call in the subject for its answer.
+    pub(super) fn token(&self) -> Token {
+        self.seated.token()
     }
 
     /// Counts what has happened since `mark`.
@@ -73,41 +56,66 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// The next answer that came for this call.
+    pub(super) async fn answer(&self) -> Message {
+        poll_fn(|context| self.seated.poll_answer(context)).await
+    }
+
     /// Waits for `future` as long as the connection stands and the server refuses nothing that
     /// `refusal` looks for, at most for `wait`.
     pub(super) async fn wait<T>(
-        &mut self,
+        &self,
         wait: Duration,
-        future: impl Future<Output = T>,
+        mut future: Pin<&mut impl Future<Output = T>>,
         refusal: impl Fn(&Watcher, Mark) -> Option<Error>,
     ) -> Result<T> {
-        let (watcher, mark, op) = (self.watcher, self.mark, self.op);
-        let over = async {
-            let mut unseen = mark;
-            loop {
-                // Each refusal is looked at once, however many there are.
-                let refusals = watcher.refusals.count();
-                if let Some(error) = refusal(watcher, unseen).or_else(|| ended(watcher, op, mark)) {
-                    return error;
-                }
-                unseen.refusals = refusals;
-                // The sender lives in the watcher.
-                let _more = self.news.changed().await;
+        let Self { watcher, seated, op, mark } = self;
+        let mut limit = Limit::new(wait);
+        let mut unseen = *mark;
+        poll_fn(|context| {
+            if let Poll::Ready(answer) = future.as_mut().poll(context) {
+                return Poll::Ready(Ok(answer));
             }
-        };
-        tokio::select! {
-            biased;
-            answer = timeout(wait, future) => answer.map_err(|_| no_answer(op, wait)),
-            error = over => Err(error),
-        }
+            // What happens after this look wakes us.
+            seated.wakes(context);
+            if limit.poll(context).is_ready() {
+                return Poll::Ready(Err(no_answer(op, wait)));
+            }
+            // Each refusal is looked at once, however many there are.
+            let refusals = watcher.refusals.count();
+            let over = refusal(watcher, unseen).or_else(|| ended(watcher, op, *mark));
+            unseen.refusals = refusals;
+            over.map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
+        })
+        .await
     }
 }
 
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        if self.under_way.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.under_way.none.notify_waiters();
+/// When a call ends without an answer.
+///
+/// Most are answered long before: a timer is made only for one that is near its end. Until then
+/// every call is woken now and then.
+struct Limit {
+    wait: Duration,
+    /// `None` before the first look, and for a time that never comes.
+    end: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Limit {
+    fn new(wait: Duration) -> Self {
+        Self { wait, end: None, timer: None }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.timer.is_none() {
+            let now = Instant::now();
+            let end = self.end.or_else(|| now.checked_add(self.wait));
+            self.end = end;
+            let near = end.filter(|end| end.saturating_duration_since(now) <= NEAR);
+            self.timer = near.map(|end| Box::pin(sleep_until(end)));
         }
+        self.timer.as_mut().map_or(Poll::Pending, |timer| timer.as_mut().poll(context))
     }
 }
 
@@ -146,3 +154,11 @@ pub(super) fn deaf(watcher: &Watcher, op: &'static str, mark: Mark) -> Option<Er
     let is_deaf = !watcher.refusals.hears(mark.connects);
     is_deaf.then(|| Error::new(ErrorKind::Denied, op, why))
 }
+
+/// How often at least all calls are woken.
+pub(super) const ROUSED_EVERY: Duration = Duration::from_secs(1);
+/// From then on a call has a timer. It is roused in time for that even when this machine is slow.
+const NEAR: Duration = ROUSED_EVERY.saturating_mul(2);
+
+#[cfg(test)]
+mod tests;

@@ -38,6 +38,14 @@ impl ServerClock {
         reading.shown
     }
 
+    /// The time now as the server has it, and how wrong that may be; none before it has said its
+    /// own.
+    pub(super) fn heard(&self) -> Option<(Timestamp, Duration)> {
+        let reading = self.reading();
+        let age = reading.at.elapsed();
+        reading.doubt.map(|doubt| (reading.estimate(Instant::now()), doubt + age / DRIFT))
+    }
+
     /// Whether it is time to ask the server again.
     pub(super) fn is_due(&self) -> bool {
         let reading = self.reading();
@@ -120,6 +128,15 @@ mod tests {
         clock.note(SAID, Instant::now());
         tokio::time::advance(ms(5_000)).await;
         assert_eq!(clock.now(), SAID.plus(ms(5_000)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_heard_is_told_with_its_doubt_and_nothing_before() {
+        let (clock, asked) = (clock(), Instant::now());
+        assert_eq!(clock.heard(), None);
+        tokio::time::advance(ms(40)).await;
+        clock.note(SAID, asked);
+        assert_eq!(clock.heard(), Some((SAID.plus(ms(20)), ms(20))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use async_nats::{
-    Auth, AuthError, ConnectError, ConnectErrorKind, ConnectOptions, PublishError,
-    PublishErrorKind, RequestError, RequestErrorKind,
+    Auth, AuthError, ConnectError, ConnectErrorKind, ConnectOptions, PublishError, PublishErrorKind,
 };
 use bus_core::{Error, ErrorKind};
+use bus_crypto::{Credentials, SigningKey};
 
 use super::watcher::Watcher;
 use crate::options::{NatsAuth, NatsOptions};
@@ -28,7 +28,7 @@ pub(super) fn configure(
         .custom_inbox_prefix(inbox)
         .connection_timeout(options.connect_wait)
         .request_timeout(None)
-        .ping_interval(options.ping_interval)
+        .ping_interval(ping_interval(options))
         .client_capacity(options.waiting_max)
         .require_tls(options.tls.required)
         .reconnect_delay_callback(move |attempt| pauses.pause_before(attempt))
@@ -45,28 +45,50 @@ pub(super) fn configure(
     connect
 }
 
+/// How often the server is asked whether it lives: soon, where there are others to go to.
+fn ping_interval(options: &NatsOptions) -> Duration {
+    let others = options.profile.replicas() > 1;
+    if others { options.ping_interval.min(PING_BESIDE_OTHERS) } else { options.ping_interval }
+}
+
 /// The proof of who we are. A signature over nothing would be good for ever, in anybody's hands.
 fn sign(auth: &NatsAuth, nonce: &[u8]) -> Result<Auth, AuthError> {
     let mut answer = Auth::new();
-    let key = match auth {
+    match auth {
         NatsAuth::None => return Ok(answer),
         NatsAuth::Nkey(key) => {
             answer.nkey = Some(key.public().text());
-            &**key
+            answer.signature = Some(signed(key, nonce)?);
         }
-        NatsAuth::Jwt(credentials) => {
-            answer.jwt = Some(credentials.jwt().to_owned());
-            credentials.key()
+        NatsAuth::Jwt(credentials) => show(credentials, nonce, &mut answer)?,
+        // Who knows no users asks nobody who it is.
+        NatsAuth::Renewed(_) if nonce.is_empty() => {}
+        NatsAuth::Renewed(renewal) => {
+            let credentials = renewal.credentials().map_err(AuthError::new)?;
+            show(&credentials, nonce, &mut answer)?;
         }
-    };
-    if nonce.is_empty() {
-        return Err(AuthError::new("the server gives nothing to sign"));
     }
-    answer.signature = Some(key.sign(nonce).to_vec());
     Ok(answer)
 }
 
-pub(super) fn connect_failed(op: &'static str, error: ConnectError) -> Error {
+fn show(credentials: &Credentials, nonce: &[u8], answer: &mut Auth) -> Result<(), AuthError> {
+    answer.signature = Some(signed(credentials.key(), nonce)?);
+    answer.jwt = Some(credentials.jwt().to_owned());
+    Ok(())
+}
+
+fn signed(key: &SigningKey, nonce: &[u8]) -> Result<Vec<u8>, AuthError> {
+    if nonce.is_empty() {
+        return Err(AuthError::new("the server gives nothing to sign"));
+    }
+    Ok(key.sign(nonce).to_vec())
+}
+
+/// Why there is no connection for who logs in with `auth`.
+pub(super) fn connect_failed(op: &'static str, auth: &NatsAuth, error: ConnectError) -> Error {
+    if let Some(too_long) = line_too_long(op, auth, &error) {
+        return too_long.because(error);
+    }
     let (kind, why) = match error.kind() {
         ConnectErrorKind::AuthorizationViolation => {
             (ErrorKind::Denied, "the server knows no such user")
@@ -80,21 +102,33 @@ pub(super) fn connect_failed(op: &'static str, error: ConnectError) -> Error {
     Error::new(kind, op, why).because(error)
 }
 
-pub(super) fn request_failed(op: &'static str, error: RequestError) -> Error {
-    let (kind, why) = match error.kind() {
-        RequestErrorKind::NoResponders => {
-            return Error::new(ErrorKind::NoRecipient, op, "nobody listens");
-        }
-        RequestErrorKind::MaxPayloadExceeded => {
-            return Error::new(ErrorKind::TooLarge, op, TOO_LARGE).because(error);
-        }
-        RequestErrorKind::InvalidSubject => {
-            return Error::new(ErrorKind::Invalid, op, "the subject is none").because(error);
-        }
-        RequestErrorKind::TimedOut => (ErrorKind::Timeout, "no answer came in time"),
-        RequestErrorKind::Other => (ErrorKind::Unavailable, "the connection ended"),
+/// A token travels on one line of the protocol. A server that takes shorter ones alone says so, or
+/// is gone before its word arrives.
+fn line_too_long(op: &'static str, auth: &NatsAuth, error: &ConnectError) -> Option<Error> {
+    let length = match auth {
+        NatsAuth::Jwt(credentials) => credentials.jwt().len(),
+        NatsAuth::Renewed(renewal) => renewal.credentials().ok()?.jwt().len(),
+        NatsAuth::None | NatsAuth::Nkey(_) => return None,
     };
-    Error::new(kind, op, why).because(error).unknown()
+    let source = std::error::Error::source(error);
+    let said = source.map(ToString::to_string).unwrap_or_default().to_ascii_lowercase();
+    if said.contains("maximum control line") {
+        let why = format!(
+            "a certificate of {length} bytes is too long for this server: \
+             set its max_control_line to 65536"
+        );
+        return Some(Error::new(ErrorKind::TooLarge, op, why));
+    }
+    let is_cut_off =
+        error.kind() == ConnectErrorKind::Io && CUT_OFF.iter().any(|it| said.contains(it));
+    if length + LOGIN_BYTES <= CONTROL_LINE_BYTES || !is_cut_off {
+        return None;
+    }
+    let why = format!(
+        "the server ended the connection at the login: where its max_control_line is less than \
+         65536, a certificate of {length} bytes may be too long for it"
+    );
+    Some(Error::new(ErrorKind::Unavailable, op, why))
 }
 
 pub(super) fn publish_failed(op: &'static str, error: PublishError) -> Error {
@@ -118,4 +152,13 @@ pub(super) fn closed(op: &'static str) -> Error {
     Error::new(ErrorKind::Closed, op, "the bus is closed")
 }
 
+/// A frozen server is left after two of them without an answer, about when the others have elected
+/// another one.
+const PING_BESIDE_OTHERS: Duration = Duration::from_secs(2);
+/// How the system says that the other end is gone, at the beginning of a connection.
+const CUT_OFF: [&str; 4] = ["reset by peer", "broken pipe", "unexpected end", "got nothing"];
+/// The line that a server takes unless it is told otherwise.
+const CONTROL_LINE_BYTES: usize = 4_096;
+/// What stands beside a token on that line, about.
+const LOGIN_BYTES: usize = 300;
 const TOO_LARGE: &str = "body and headers are larger than the server's max_payload";

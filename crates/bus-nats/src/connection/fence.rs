@@ -1,11 +1,12 @@
 //! Round trips: whether the server has taken what was sent, and the end of a connection.
 
 use std::{
+    pin::pin,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-use async_nats::Subject;
+use async_nats::{Subject, message::OutboundMessage};
 use bus_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -19,11 +20,38 @@ use super::{
     watcher::Watcher,
 };
 
-/// The round trips that tell of refusals, one at a time, by their numbers.
+/// Round trips that many share, one at a time, by their numbers.
 #[derive(Default)]
 pub(super) struct Rounds {
     begun: AtomicU64,
     ended: Mutex<u64>,
+    /// How many messages were handed over of which no answer tells.
+    handed_over: AtomicU64,
+    /// How many of these a round trip has followed to the server.
+    there: AtomicU64,
+}
+
+impl Rounds {
+    /// Lets `round` pass, or one of somebody else that begins later than this is asked for.
+    ///
+    /// Whoever has a round under way may be polled no more: after `patience` this one goes beside
+    /// it.
+    pub(super) async fn share(
+        &self,
+        patience: Duration,
+        round: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
+        let begun = self.begun.load(Ordering::SeqCst);
+        let Ok(mut ended) = timeout(patience, self.ended.lock()).await else {
+            return round.await;
+        };
+        if *ended <= begun {
+            let own = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+            round.await?;
+            *ended = own;
+        }
+        Ok(())
+    }
 }
 
 impl Connection {
@@ -35,14 +63,17 @@ impl Connection {
     }
 
     async fn round_trip(&self, op: &'static str) -> Result<()> {
-        let mut call = self.begin(op);
+        let call = self.begin(op);
         let mark = call.mark();
+        let handed_over = self.rounds.handed_over.load(Ordering::Acquire);
         let inbox = Subject::from(self.new_inbox());
-        let there_and_back = async {
+        let there_and_back = pin!(async {
             let mut back = self.hear(op, inbox.clone()).await?;
-            self.send(op, (inbox.clone(), None, None, Bytes::new())).await?;
+            let (subject, payload) = (inbox.clone(), Bytes::new());
+            let message = OutboundMessage { subject, reply: None, payload, headers: None };
+            self.send(op, message).await?;
             Ok(back.next().await.is_some())
-        };
+        });
         // Also a refusal of it comes back, behind all that was sent before.
         let is_back = |watcher: &Watcher, mark: Mark| {
             refused(watcher, op, (Act::Publish, &inbox), mark)
@@ -56,7 +87,16 @@ impl Connection {
             Err(error) => return Err(error),
         }
         // Two halves of it on two connections prove nothing.
-        if self.watcher.states.connects() == mark.connects { Ok(()) } else { Err(lost(op)) }
+        if self.watcher.states.connects() != mark.connects {
+            return Err(lost(op));
+        }
+        self.rounds.there.fetch_max(handed_over, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// A message was handed over whose sender was told that it is accepted, and no more.
+    pub(crate) fn note_handed_over(&self) {
+        self.rounds.handed_over.fetch_add(1, Ordering::AcqRel);
     }
 
     /// This moment, to be asked later what the server has refused since.
@@ -75,9 +115,13 @@ impl Connection {
     /// Tells whether the server refused to take something for `subject`, or to let us hear it,
     /// since `mark`, as far as is known now.
     pub(crate) fn refused_since(&self, op: &'static str, mark: Mark, subject: &str) -> Result<()> {
-        let acts = [Act::Publish, Act::Subscribe].into_iter();
-        let mut found = acts.filter_map(|act| refused(&self.watcher, op, (act, subject), mark));
-        found.next().map_or(Ok(()), Err)
+        refused_any(&self.watcher, op, (ACTS, subject), mark).map_or(Ok(()), Err)
+    }
+
+    /// Tells whether the server refused to let us hear `subject` since `mark`, as far as is known
+    /// now.
+    pub(crate) fn unheard_since(&self, op: &'static str, mark: Mark, subject: &str) -> Result<()> {
+        refused(&self.watcher, op, (Act::Subscribe, subject), mark).map_or(Ok(()), Err)
     }
 
     /// Waits until the server has taken what was sent for `subject` since `mark`, a message or a
@@ -87,25 +131,29 @@ impl Connection {
     /// `Denied` when it refuses; `Timeout` and `Unavailable` with outcome unknown, also when so
     /// much was refused at once that it is not known what.
     pub(crate) async fn confirm(&self, op: &'static str, mark: Mark, subject: &str) -> Result<()> {
+        self.confirm_acts(op, mark, (ACTS, subject)).await
+    }
+
+    /// The same of a subscription alone, whatever becomes of what is published there.
+    ///
+    /// # Errors
+    /// As [`confirm`](Self::confirm).
+    pub(crate) async fn confirm_heard(
+        &self,
+        op: &'static str,
+        mark: Mark,
+        subject: &str,
+    ) -> Result<()> {
+        self.confirm_acts(op, mark, (&[Act::Subscribe], subject)).await
+    }
+
+    async fn confirm_acts(&self, op: &'static str, mark: Mark, sent: (&[Act], &str)) -> Result<()> {
         self.check_open(op)?;
-        let refusal = |watcher: &Watcher, mark: Mark| {
-            refused(watcher, op, (Act::Publish, subject), mark)
-                .or_else(|| refused(watcher, op, (Act::Subscribe, subject), mark))
-        };
-        let begun = self.rounds.begun.load(Ordering::SeqCst);
-        let heard = async {
-            let mut ended = self.rounds.ended.lock().await;
-            // One that began later than what is asked about serves as well.
-            if *ended <= begun {
-                let own = self.rounds.begun.fetch_add(1, Ordering::SeqCst) + 1;
-                self.hear_refusals(op).await?;
-                *ended = own;
-            }
-            Ok::<(), Error>(())
-        };
+        let refusal = |watcher: &Watcher, mark: Mark| refused_any(watcher, op, sent, mark);
         let wait = self.options.answer_wait;
+        let heard = pin!(self.rounds.share(wait / 2, self.hear_refusals(op)));
         self.begin(op).since(mark).wait(wait, heard, refusal).await??;
-        self.refused_since(op, mark, subject)?;
+        refused_any(&self.watcher, op, sent, mark).map_or(Ok(()), Err)?;
         if self.watcher.refusals.has_lost(mark.refusals) {
             let why = "the server refuses more at once than the client can tell of";
             return Err(Error::new(ErrorKind::Unavailable, op, why).unknown());
@@ -169,8 +217,16 @@ impl Connection {
         self.confirm(op, mark, &subject).await
     }
 
+    /// From now on new calls are `Closed`; what was accepted before may still be handed over.
+    pub(crate) fn begin_to_close(&self) {
+        self.watcher.states.begin_to_close();
+    }
+
     /// Ends the connection once the server has everything that was handed over. New calls are
     /// `Closed` at once, those under way get a moment to end. A second close is fine.
+    ///
+    /// # Errors
+    /// `Unavailable` with outcome unknown when the last of it may not have reached the server.
     pub(crate) async fn close(&self) -> Result<()> {
         const OP: &str = "close";
         let states = &self.watcher.states;
@@ -181,13 +237,15 @@ impl Connection {
         }
         let fenced = match self.check_connected(OP) {
             Ok(()) => {
-                let _late = timeout(CLOSE_GRACE, self.under_way.over()).await;
+                let _late = timeout(CLOSE_GRACE, states.calls.over()).await;
                 self.round_trip(OP).await.map_err(Error::unknown)
             }
-            // What was handed over was lost with the connection, and its calls were told.
-            Err(_) => Ok(()),
+            // Calls were told; who published is told here.
+            Err(_) => self.rounds.all_there(OP),
         };
         states.end(ConnectionState::Closed);
+        // Their round is a task of its own, which has its end.
+        let _left = timeout(self.options.answer_wait, self.peers.leave()).await;
         self.watcher.give_up();
         // Ends the client's own task. Nothing waits any more that it could lose.
         let _ended = timeout(self.options.answer_wait, self.client.drain()).await;
@@ -195,6 +253,28 @@ impl Connection {
     }
 }
 
+/// Whether the server refused any of these acts on a subject since `mark`.
+fn refused_any(
+    watcher: &Watcher,
+    op: &'static str,
+    (acts, subject): (&[Act], &str),
+    mark: Mark,
+) -> Option<Error> {
+    acts.iter().find_map(|&act| refused(watcher, op, (act, subject), mark))
+}
+
+impl Rounds {
+    fn all_there(&self, op: &'static str) -> Result<()> {
+        if self.handed_over.load(Ordering::Acquire) == self.there.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let why = "not connected: what was published last may not have reached the server";
+        Err(Error::new(ErrorKind::Unavailable, op, why).unknown())
+    }
+}
+
+/// What may be done with a subject.
+const ACTS: &[Act] = &[Act::Publish, Act::Subscribe];
 /// How long after a round trip its refusal may take to come through the client's queue.
 const BAIT_WAIT: Duration = Duration::from_secs(1);
 /// How long a close waits for the calls under way.

@@ -15,7 +15,9 @@ use tokio::{
 };
 
 use super::{
+    call::ROUSED_EVERY,
     clock::{GOOD_FOR, ServerClock},
+    peers::Peers,
     state::ConnectionState,
     watcher::Watcher,
 };
@@ -35,6 +37,7 @@ pub(super) struct Keeper {
     pub(super) client: Client,
     pub(super) watcher: Arc<Watcher>,
     pub(super) time: Arc<Time>,
+    pub(super) peers: Arc<Peers>,
     pub(super) answer_wait: Duration,
     /// How long the server may refuse to let us in before we give up.
     pub(super) barred_max: Duration,
@@ -82,6 +85,8 @@ impl Keeper {
             let _stirred = timeout(SOON, watcher.stirred.notified()).await;
             states.settle(&self.client);
             let _stirred = timeout(LOOK, watcher.stirred.notified()).await;
+            states.calls.wake();
+            self.peers.tidy();
         }
     }
 
@@ -155,8 +160,9 @@ struct Server {
 }
 
 /// Who are we? Every user may ask unless its rights say otherwise, and the answer has the time.
-pub(super) const USER_INFO: &str = "$SYS.REQ.USER.INFO";
+pub(crate) const USER_INFO: &str = "$SYS.REQ.USER.INFO";
 /// How long after an event its state is looked at again.
 const SOON: Duration = Duration::from_millis(5);
-/// How often it is looked at without any event.
+/// How often it is looked at without any event, and all calls are roused.
 const LOOK: Duration = Duration::from_millis(500);
+const _OFTEN_ENOUGH: () = assert!(SOON.as_millis() + LOOK.as_millis() < ROUSED_EVERY.as_millis());

@@ -11,6 +11,8 @@ use std::sync::{
 use async_nats::{Client, Statistics, connection::State};
 use tokio::sync::watch;
 
+use super::calls::Calls;
+
 /// What a connection is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionState {
@@ -52,6 +54,8 @@ impl ConnectionState {
 pub(super) struct States {
     state: watch::Sender<ConnectionState>,
     news: watch::Sender<()>,
+    /// Those that wait, woken at news as well.
+    pub(super) calls: Calls,
     /// How often the client has connected.
     statistics: std::sync::OnceLock<Arc<Statistics>>,
     /// The connection whose server is a lame duck.
@@ -87,6 +91,7 @@ impl States {
 
     pub(super) fn tell(&self) {
         self.news.send_replace(());
+        self.calls.wake();
     }
 
     /// Shows what the client says now.
@@ -168,6 +173,7 @@ impl Default for States {
         Self {
             state: watch::Sender::new(ConnectionState::Disconnected),
             news: watch::Sender::new(()),
+            calls: Calls::default(),
             statistics: std::sync::OnceLock::new(),
             lame_duck: AtomicU64::new(0),
             closing: AtomicBool::new(false),

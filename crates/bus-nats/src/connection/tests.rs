@@ -21,6 +21,7 @@ use crate::{
     server::{Authorization, NatsServer, NkeyUser, ServerConfig, ServerOptions, find_server},
 };
 
+mod answers;
 mod fence;
 mod size;
 mod state;

@@ -25,6 +25,7 @@ pub(super) struct Watcher {
     /// There may be a change of the state.
     pub(super) stirred: Notify,
     inbox: String,
+    of_calls: String,
     barred: Mutex<Barred>,
     has_given_up: AtomicBool,
 }
@@ -38,14 +39,15 @@ struct Barred {
 }
 
 impl Watcher {
-    /// Watches over a connection whose answers come below `inbox`.
-    pub(super) fn new(inbox: String) -> Self {
+    /// Watches over a connection whose answers come below these: the servers', and other agents'.
+    pub(super) fn new([inbox, of_calls]: [String; 2]) -> Self {
         Self {
             states: States::default(),
             refusals: Refusals::default(),
             baits: Baits::default(),
             stirred: Notify::new(),
             inbox,
+            of_calls,
             barred: Mutex::default(),
             has_given_up: AtomicBool::new(false),
         }
@@ -133,8 +135,9 @@ impl Watcher {
             return;
         };
         self.refusals.add(act, subject);
-        // The client hears all its answers below one subject; a single inbox has no star.
-        let below = subject.strip_prefix(&self.inbox);
+        // The client hears all its answers below two subjects; a single inbox has no star.
+        let below =
+            [&self.inbox, &self.of_calls].into_iter().find_map(|one| subject.strip_prefix(one));
         if act == Act::Subscribe && below.is_some_and(|below| below.ends_with(".*")) {
             self.refusals.deafen(self.states.connects());
         }

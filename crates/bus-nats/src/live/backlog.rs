@@ -5,8 +5,8 @@ use std::{
     num::NonZeroUsize,
 };
 
-use async_nats::Message;
-use bus_core::Overflow;
+use bus_core::{Frame, FrameId, Overflow};
+use bus_subjects::Subject;
 use bytes::Bytes;
 
 /// Messages that wait, and how many are missing before them.
@@ -24,24 +24,24 @@ pub(super) struct Backlog {
 
 enum Waiting {
     /// Every message, numbered without a hole, up to a capacity.
-    Every { messages: VecDeque<Message>, capacity: usize },
+    Every { messages: VecDeque<Frame>, capacity: usize },
     /// The newest message of each subject.
     Newest(Newest),
 }
 
 struct Newest {
-    messages: BTreeMap<u64, Message>,
-    places: HashMap<String, u64>,
+    messages: BTreeMap<u64, Frame>,
+    places: HashMap<Subject, u64>,
     subjects: usize,
     /// The ids of the samples whose subjects were not heard yet.
-    samples: HashMap<String, String>,
+    samples: HashMap<Subject, FrameId>,
 }
 
 /// What a subscriber takes.
 #[derive(Debug)]
 pub(super) enum Taken {
     /// At least one message.
-    Run(Vec<Message>),
+    Run(Vec<Frame>),
     /// So many are missing here.
     Gap(u64),
     /// Nothing now.
@@ -61,21 +61,22 @@ impl Backlog {
     }
 
     /// Takes a message in; `gone` gets what has to go for it.
-    pub(super) fn push(&mut self, mut message: Message, gone: &mut Vec<Message>) {
+    pub(super) fn push(&mut self, mut frame: Frame, gone: &mut Vec<Frame>) {
         self.last += 1;
         match &mut self.waiting {
             Waiting::Every { messages, capacity } => {
+                let is_apart = messages.back().is_none_or(|last| !is_behind(&frame, last));
                 if messages.len() >= *capacity {
                     self.missed = self.missed.saturating_add(1);
                     gone.extend(messages.pop_front());
                 }
-                if messages.len() >= LOOSE_MAX {
-                    detach(&mut message);
+                if messages.len() >= LOOSE_MAX && is_apart {
+                    detach(&mut frame);
                 }
-                messages.push_back(message);
+                messages.push_back(frame);
             }
             Waiting::Newest(newest) => {
-                let dropped = newest.push(self.last, message, gone);
+                let dropped = newest.push(self.last, frame, gone);
                 self.missed = self.missed.saturating_add(u64::from(dropped));
             }
         }
@@ -83,7 +84,7 @@ impl Backlog {
 
     /// Takes in what was published before, the oldest first: as much as there is room for, and
     /// nothing of the subjects that were heard already.
-    pub(super) fn add_samples(&mut self, samples: Vec<(String, Message)>) {
+    pub(super) fn add_samples(&mut self, samples: Vec<Frame>) {
         if let Waiting::Newest(newest) = &mut self.waiting {
             newest.add_samples(samples);
         }
@@ -158,24 +159,24 @@ impl Newest {
     }
 
     /// Says whether a message of another subject had to go.
-    fn push(&mut self, number: u64, mut message: Message, gone: &mut Vec<Message>) -> bool {
+    fn push(&mut self, number: u64, mut frame: Frame, gone: &mut Vec<Frame>) -> bool {
         if !self.samples.is_empty()
-            && let Some(id) = self.samples.remove(message.subject.as_str())
-            && super::heard::id(&message) == Some(id.as_str())
+            && let Some(id) = self.samples.remove(&frame.subject)
+            && frame.id == id
         {
             // Servers of a cluster may show a sample before it is heard.
             return false;
         }
-        detach(&mut message);
-        match self.places.get_mut(message.subject.as_str()) {
+        detach(&mut frame);
+        match self.places.get_mut(&frame.subject) {
             Some(place) => {
                 gone.extend(self.messages.remove(&std::mem::replace(place, number)));
             }
             None => {
-                self.places.insert(message.subject.to_string(), number);
+                self.places.insert(frame.subject.clone(), number);
             }
         }
-        self.messages.insert(number, message);
+        self.messages.insert(number, frame);
         if self.messages.len() <= self.subjects {
             return false;
         }
@@ -183,42 +184,42 @@ impl Newest {
         true
     }
 
-    fn add_samples(&mut self, samples: Vec<(String, Message)>) {
+    fn add_samples(&mut self, samples: Vec<Frame>) {
         let mut number = FIRST;
-        for (id, sample) in samples.into_iter().rev() {
+        for sample in samples.into_iter().rev() {
             if self.messages.len() >= self.subjects {
                 return;
             }
-            if self.places.contains_key(sample.subject.as_str()) {
+            if self.places.contains_key(&sample.subject) {
                 continue;
             }
-            self.places.insert(sample.subject.to_string(), number);
-            self.samples.insert(sample.subject.to_string(), id);
+            self.places.insert(sample.subject.clone(), number);
+            self.samples.insert(sample.subject.clone(), sample.id.clone());
             self.messages.insert(number, sample);
             number -= 1;
         }
     }
 
-    fn pop(&mut self) -> Option<Message> {
+    fn pop(&mut self) -> Option<Frame> {
         let (_, oldest) = self.messages.pop_first()?;
-        self.places.remove(oldest.subject.as_str());
+        self.places.remove(&oldest.subject);
         Some(oldest)
     }
 }
 
 /// Takes up to `count_max` messages, and not beyond a break, which is behind `to_break` more than
 /// the first.
-fn take_run(messages: &mut VecDeque<Message>, count_max: usize, to_break: u64) -> Vec<Message> {
+fn take_run(messages: &mut VecDeque<Frame>, count_max: usize, to_break: u64) -> Vec<Frame> {
     let count_max =
         usize::try_from(to_break).map_or(count_max, |left| count_max.min(left.saturating_add(1)));
     let mut run = Vec::with_capacity(count_max.min(messages.len()));
     let mut bytes = 0;
     while run.len() < count_max
         && bytes < RUN_BYTES_MAX
-        && let Some(message) = messages.pop_front()
+        && let Some(frame) = messages.pop_front()
     {
-        bytes += message.payload.len();
-        run.push(message);
+        bytes += frame.body.len();
+        run.push(frame);
     }
     if messages.is_empty() && messages.capacity() > IDLE_MAX {
         *messages = VecDeque::new();
@@ -226,11 +227,19 @@ fn take_run(messages: &mut VecDeque<Message>, count_max: usize, to_break: u64) -
     run
 }
 
+/// Whether the body of `frame` stands in memory close behind that of `last`: then it holds on to
+/// little that is not held anyway.
+fn is_behind(frame: &Frame, last: &Frame) -> bool {
+    let end = last.body.as_ptr().addr().wrapping_add(last.body.len());
+    let between = frame.body.as_ptr().addr().wrapping_sub(end);
+    between <= frame.body.len().saturating_add(BETWEEN_MAX)
+}
+
 /// Gives a small body memory of its own: else it holds on to everything that the client read
 /// together with it.
-fn detach(message: &mut Message) {
-    if message.payload.len() <= DETACHED_BYTES_MAX {
-        message.payload = Bytes::copy_from_slice(&message.payload);
+fn detach(frame: &mut Frame) {
+    if frame.body.len() <= DETACHED_BYTES_MAX {
+        frame.body = Bytes::copy_from_slice(&frame.body);
     }
 }
 
@@ -238,6 +247,8 @@ fn detach(message: &mut Message) {
 const FIRST: u64 = 1 << 32;
 /// How many messages may hold on to what was read with them, which is up to 64 KiB for each.
 const LOOSE_MAX: usize = 64;
+/// How many bytes may stand between two messages beside as many as the second has: its subject.
+const BETWEEN_MAX: usize = 256;
 const DETACHED_BYTES_MAX: usize = 8 << 10;
 /// How many messages, and about how many bytes, a subscriber takes at a time.
 const RUN_MAX: usize = 32;

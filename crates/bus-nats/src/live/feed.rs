@@ -5,10 +5,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use async_nats::Message;
-use bus_core::Overflow;
+use bus_core::{Frame, Overflow};
 
 use super::backlog::{Backlog, Taken};
+use crate::connection::rouse;
 
 /// A backlog with the task that waits for it.
 pub(super) struct Feed(Mutex<State>);
@@ -25,16 +25,16 @@ impl Feed {
     }
 
     /// Takes in what was heard; `gone` gets what has to go for it.
-    pub(super) fn push(&self, heard: &mut Vec<Message>, gone: &mut Vec<Message>) {
+    pub(super) fn push(&self, heard: &mut Vec<Frame>, gone: &mut Vec<Frame>) {
         self.change(|backlog| {
-            for message in heard.drain(..) {
-                backlog.push(message, gone);
+            for frame in heard.drain(..) {
+                backlog.push(frame, gone);
             }
         });
     }
 
     /// As [`Backlog::add_samples`].
-    pub(super) fn add_samples(&self, samples: Vec<(String, Message)>) {
+    pub(super) fn add_samples(&self, samples: Vec<Frame>) {
         self.change(|backlog| backlog.add_samples(samples));
     }
 
@@ -55,11 +55,13 @@ impl Feed {
 
     /// Nothing more will come.
     pub(super) fn end(&self) {
-        self.lock().has_ended = true;
-        self.change(Backlog::note_mended);
+        self.change_state(|state| {
+            state.has_ended = true;
+            state.backlog.note_mended();
+        });
     }
 
-    /// Takes what is next; never `Nothing`. `None` at the end.
+    /// Takes what is next, or waits for it; never `Nothing`. `None` at the end.
     pub(super) fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<Taken>> {
         let _gone;
         let mut state = self.lock();
@@ -76,12 +78,16 @@ impl Feed {
     }
 
     fn change(&self, change: impl FnOnce(&mut Backlog)) {
+        self.change_state(|state| change(&mut state.backlog));
+    }
+
+    fn change_state(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
-        change(&mut state.backlog);
+        change(&mut state);
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
-            waker.wake();
+            rouse(waker);
         }
     }
 

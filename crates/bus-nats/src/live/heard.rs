@@ -1,4 +1,4 @@
-//! The subscriber's end of a feed: messages become frames where they are taken.
+//! The subscriber's end of a feed.
 
 use std::{
     pin::Pin,
@@ -6,58 +6,34 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use async_nats::Message;
-use bus_core::{FeedBatch, FeedItem, Frame, Result, SegmentFrame, SegmentRun, Tally};
-use bus_subjects::{Filter, Shown};
+use bus_core::{FeedBatch, FeedItem, Frame, SegmentFrame, SegmentRun, Tally};
 use futures_core::Stream;
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
-use super::{backlog::Taken, feed::Feed, reader::Task};
-use crate::codec;
+use super::{backlog::Taken, intake::Intake, reader::Task};
 
 /// What a subscription yields. Dropping it ends the subscription.
 pub(super) struct Heard {
-    feed: Arc<Feed>,
-    filter: Filter,
-    /// Whether samples are among what it hears.
-    has_samples: bool,
+    intake: Arc<Intake>,
     tally: Arc<Tally>,
-    /// How many messages were none of this bus's.
-    foreign: u64,
     _reader: Task,
 }
 
 impl Heard {
-    pub(super) fn new(feed: Arc<Feed>, filter: Filter, has_samples: bool, reader: Task) -> Self {
-        let tally = Arc::default();
-        Self { feed, filter, has_samples, tally, foreign: 0, _reader: reader }
+    pub(super) fn new(intake: Arc<Intake>, reader: Task) -> Self {
+        Self { intake, tally: Arc::default(), _reader: reader }
     }
 
-    /// The frames of a run; `None` when there is none among its messages.
-    fn frames(&mut self, run: Vec<Message>) -> Option<FeedBatch> {
-        let frame = |message| self.frame(message).map(SegmentFrame::Here);
-        let mut frames: Vec<_> = Vec::with_capacity(run.len());
-        frames.extend(run.into_iter().filter_map(frame));
-        if frames.len() > 1 {
-            let count = frames.len();
+    /// A run of frames as they are handed out; `None` when there is none.
+    fn batch(&self, mut run: Vec<Frame>) -> Option<FeedBatch> {
+        if run.len() > 1 {
+            let count = run.len();
+            let frames: Vec<_> = run.into_iter().map(SegmentFrame::Here).collect();
             let run = SegmentRun::new(frames.into(), 0, count, Arc::clone(&self.tally));
             return Some(FeedBatch::Run(run));
         }
-        let frame = frames.pop()?.into_shared();
+        let frame = SegmentFrame::Here(run.pop()?).into_shared();
         Some(FeedBatch::Item(FeedItem::Frame(frame.into())))
-    }
-
-    fn frame(&mut self, message: Message) -> Option<Frame> {
-        let subject = message.subject.clone();
-        let why = match decode(message, self.has_samples) {
-            Ok(frame) if self.filter.matches(&frame.subject) => return Some(frame),
-            Ok(_) => "the subscription does not hear its subject".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        self.foreign = self.foreign.saturating_add(1);
-        let (subject, foreign) = (Shown(&subject), self.foreign);
-        tracing::debug!(%subject, %why, foreign, "a message that is no frame is passed over");
-        None
     }
 }
 
@@ -69,13 +45,13 @@ impl Stream for Heard {
         // A subscriber that always finds something must still let its siblings run.
         let budget = ready!(poll_proceed(cx));
         let batch = loop {
-            match ready!(heard.feed.poll_take(cx)) {
+            match ready!(heard.intake.feed().poll_take(cx)) {
                 None => break None,
                 Some(Taken::Gap(missed)) => {
                     break Some(FeedBatch::Item(FeedItem::Gap { missed }));
                 }
                 Some(Taken::Run(run)) => {
-                    if let Some(batch) = heard.frames(run) {
+                    if let Some(batch) = heard.batch(run) {
                         break Some(batch);
                     }
                 }
@@ -96,34 +72,6 @@ impl Stream for Heard {
         Poll::Ready(batch)
     }
 }
-
-/// The frame that a message carries; `is_sample` when a stream may have kept it.
-///
-/// # Errors
-/// `Corrupt` when it is none.
-pub(super) fn decode(message: Message, is_sample: bool) -> Result<Frame> {
-    let map = message.headers.unwrap_or_default();
-    let mut reply = message.reply.as_deref();
-    if is_sample && reply.is_none() {
-        reply = codec::get(&map, REPLY);
-    }
-    codec::decode_live(&message.subject, reply, &map, message.payload)
-}
-
-/// Whether a message can be a live frame: with an id, not stored by an append, and none of the
-/// server's own.
-pub(super) fn is_live(message: &Message) -> bool {
-    let Some(map) = &message.headers else { return false };
-    !message.subject.starts_with('$') && codec::is_live(map)
-}
-
-/// The id of a live message.
-pub(super) fn id(message: &Message) -> Option<&str> {
-    codec::live_id(message.headers.as_ref()?)
-}
-
-/// The reply subject of a sample.
-pub(super) const REPLY: &str = "vak-reply";
 
 /// Of the 128 units that tokio gives a task between two yields, each stands for so many frames.
 const FRAMES_PER_UNIT: usize = 4;

@@ -6,15 +6,17 @@ use std::{
 };
 
 use async_nats::{HeaderMap, Message};
-use bus_core::{ErrorKind, Result};
+use bus_core::{ErrorKind, Frame, Result};
 use bus_subjects::Filter;
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::{EXPECTED_STREAM, NO_STREAM, heard};
+use super::{EXPECTED_STREAM, NO_STREAM, arrival::decode};
 use crate::{
     api::{Api, ApiFailure, GetRequest, RawStored},
-    codec,
+    codec::{self, parse_subject},
+    permissions::Layout,
+    queue::pattern::intersect,
 };
 
 /// The samples of a server.
@@ -51,24 +53,28 @@ impl Samples {
     /// nobody keeps is still heard, so nothing fails.
     pub(super) async fn prepare(&self) {
         const OP: &str = "publish";
+        if !self.api.keeps_itself() {
+            return;
+        }
         let epoch = self.epoch();
         if self.looked.load(Ordering::Relaxed) == epoch {
             return;
         }
-        if let Err(error) = self.declare(OP).await {
+        if let Err(error) = self.make(OP).await {
             tracing::warn!(%error, "samples are not kept for late readers");
         }
         self.looked.store(epoch, Ordering::Relaxed);
     }
 
-    /// The samples under `filter` with their ids, the oldest first.
-    pub(super) async fn read(
-        &self,
-        op: &'static str,
-        filter: &Filter,
-    ) -> Result<Vec<(String, Message)>> {
+    /// The samples under `filter`, the oldest first.
+    pub(super) async fn read(&self, op: &'static str, filter: &Filter) -> Result<Vec<Frame>> {
+        if !self.api.keeps_itself()
+            && let Some(one) = self.one(filter)
+        {
+            return self.read_one(op, one).await;
+        }
         // Who may only read sees what others had kept.
-        unless_denied(self.declare(op).await)?;
+        unless_denied(self.make(op).await)?;
         unless_denied(self.pass(op).await)?;
         let now = self.api.connection().now();
         let (mut samples, mut from, mut read) = (Vec::new(), 1, 0);
@@ -105,8 +111,28 @@ impl Samples {
         Ok(samples)
     }
 
+    /// The one subject of samples under `filter`, when there is one.
+    fn one(&self, filter: &Filter) -> Option<String> {
+        let part = self.sampled.iter().find_map(|sampled| intersect(sampled, filter))?;
+        (!part.contains(['*', '>'])).then_some(part)
+    }
+
+    /// The sample under `subject`, by a question that names it: that can be granted alone.
+    async fn read_one(&self, op: &'static str, subject: String) -> Result<Vec<Frame>> {
+        let now = self.api.connection().now();
+        let wanted = GetRequest { last_by_subj: Some(subject), ..GetRequest::default() };
+        let got = self.api.get(op, STREAM, &wanted).await;
+        let got = got.map_err(|failure| failure.into_error(op, STREAM))?;
+        let fresh = got.into_iter().filter(|stored| now.since(stored.time) <= AGE_MAX);
+        Ok(fresh.filter_map(sample).collect())
+    }
+
     /// Makes sure that the stream is there.
-    async fn declare(&self, op: &'static str) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Denied` where another account keeps it; those of a call.
+    pub(super) async fn make(&self, op: &'static str) -> Result<()> {
+        self.api.check_keeps_itself(op)?;
         let epoch = self.epoch();
         if self.there.load(Ordering::Relaxed) == epoch {
             return Ok(());
@@ -140,6 +166,7 @@ impl Samples {
     /// Waits until the stream has stored whatever it was handed before: it takes messages in by a
     /// queue, and answers reads beside it. What is sent here takes the same queue and is refused.
     async fn pass(&self, op: &'static str) -> Result<()> {
+        self.api.check_keeps_itself(op)?;
         let mut map = HeaderMap::new();
         codec::set(&mut map, EXPECTED_STREAM, NO_STREAM)?;
         match self.api.publish(op, FENCE.to_owned(), map, Bytes::new()).await {
@@ -159,8 +186,8 @@ fn unless_denied(done: Result<()>) -> Result<()> {
     done.or_else(|error| if error.kind() == ErrorKind::Denied { Ok(()) } else { Err(error) })
 }
 
-/// A stored sample as it was heard; `None` when it is no frame.
-fn sample(stored: RawStored) -> Option<(String, Message)> {
+/// The frame of a stored sample; `None` when it is none.
+fn sample(stored: RawStored) -> Option<Frame> {
     let RawStored { subject, headers, body, .. } = stored;
     let message = Message {
         length: body.len(),
@@ -171,11 +198,13 @@ fn sample(stored: RawStored) -> Option<(String, Message)> {
         status: None,
         description: None,
     };
-    let id = heard::is_live(&message).then(|| heard::id(&message)).flatten()?.to_owned();
-    Some((id, message))
+    let subject = parse_subject(&message.subject).ok()?;
+    let mut frames = Vec::with_capacity(1);
+    decode(&subject, &message, true, &mut frames).ok()?;
+    frames.pop()
 }
 
-const STREAM: &str = "VAK_LATEST";
+const STREAM: &str = Layout::LATEST;
 /// A subject that the stream answers for and never keeps anything under.
 const FENCE: &str = "vakl.fence";
 const PENDING: &str = "Nats-Num-Pending";

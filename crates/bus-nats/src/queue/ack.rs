@@ -1,9 +1,8 @@
 //! Words to the server about its deliveries, one by one and many together.
 
-use async_nats::{HeaderMap, StatusCode};
+use async_nats::{HeaderMap, Message, StatusCode};
 use bus_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
-use futures_util::StreamExt;
 
 use super::desk::Desk;
 
@@ -16,7 +15,7 @@ impl Desk {
         word: &str,
     ) -> Result<()> {
         let body = Bytes::copy_from_slice(word.as_bytes());
-        let asked = self.api.connection().request(op, origin.to_owned(), None, body).await;
+        let asked = self.api.connection().request(op, origin, None, body).await;
         match asked {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::NoRecipient => Err(self.unheard(op).await),
@@ -40,9 +39,9 @@ impl Desk {
     }
 
     /// Acknowledges tasks at once, and answers for each in their order.
-    pub(super) async fn acknowledge_all(&self, origins: Vec<String>) -> Vec<Result<()>> {
+    pub(super) async fn acknowledge_all(&self, origins: &[&str]) -> Vec<Result<()>> {
         let mut answers: Vec<Option<Result<()>>> = origins.iter().map(|_| None).collect();
-        if let Err(error) = self.ask_all(&origins, &mut answers).await {
+        if let Err(error) = self.ask_all(origins, &mut answers).await {
             for answer in answers.iter_mut().filter(|answer| answer.is_none()) {
                 let same = Error::new(error.kind(), SETTLE, error.detail().to_owned());
                 // Whatever was sent may have been done.
@@ -55,45 +54,32 @@ impl Desk {
         answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
     }
 
-    async fn ask_all(&self, origins: &[String], answers: &mut [Option<Result<()>>]) -> Result<()> {
-        let Some(first) = origins.first() else { return Ok(()) };
-        let connection = self.api.connection();
-        let (inbox, mark) = (connection.new_inbox(), connection.violation_mark());
-        let pattern = format!("{inbox}.*");
-        let mut coming = connection.subscribe(SETTLE, pattern.clone()).await?;
-        for (at, origin) in origins.iter().enumerate() {
-            let (reply, word) = (format!("{inbox}.{at}"), Bytes::from_static(ACK.as_bytes()));
-            connection.publish(SETTLE, origin.clone(), Some(reply), None, word).await?;
-        }
-        let (mut missing, mut is_unheard) = (answers.len(), false);
-        let all = async {
-            while missing > 0 {
-                let Some(answer) = coming.next().await else { return false };
-                let at = answer.subject.rsplit('.').next().and_then(|text| text.parse().ok());
-                let Some(place) = at.and_then(|at: usize| answers.get_mut(at)) else { continue };
-                is_unheard |= answer.status == Some(StatusCode::NO_RESPONDERS);
-                if answer.status.is_none() {
-                    *place = Some(Ok(()));
-                }
-                missing -= 1;
+    async fn ask_all(&self, origins: &[&str], answers: &mut [Option<Result<()>>]) -> Result<()> {
+        let mut is_unheard = false;
+        let note = |at: usize, answer: Message| {
+            is_unheard |= answer.status == Some(StatusCode::NO_RESPONDERS);
+            if let Some(place) = answers.get_mut(at).filter(|_| answer.status.is_none()) {
+                *place = Some(Ok(()));
             }
-            true
         };
-        if connection.answer_on(SETTLE, mark, (first, &pattern), all).await? {
-            return if is_unheard { Err(self.unheard(SETTLE).await) } else { Ok(()) };
-        }
-        let why = "the connection ended before all answers came";
-        Err(Error::new(ErrorKind::Unavailable, SETTLE, why).unknown())
+        let word = Bytes::from_static(ACK.as_bytes());
+        self.api.connection().request_each(SETTLE, (origins, word), note).await?;
+        if is_unheard { Err(self.unheard(SETTLE).await) } else { Ok(()) }
     }
 
     /// The server does not give out again what stands on the board. When this is lost it does,
     /// and what comes is recognised.
     pub(super) async fn keep_from_server(&self, origin: &str) {
-        let word = Bytes::from_static(KEEP.as_bytes());
+        self.tell_server(origin, KEEP).await;
+    }
+
+    /// Says a word about a delivery that nobody waits for.
+    pub(super) async fn tell_server(&self, origin: &str, word: &'static str) {
+        let word = Bytes::from_static(word.as_bytes());
         let connection = self.api.connection();
         let sent = connection.publish("keep", origin.to_owned(), None, None::<HeaderMap>, word);
         if let Err(error) = sent.await {
-            tracing::debug!(%error, "the server may give out again what is on the board");
+            tracing::debug!(%error, "the server goes on without this word");
         }
     }
 }
@@ -101,6 +87,9 @@ impl Desk {
 const SETTLE: &str = "settle";
 pub(super) const ACK: &str = "+ACK";
 pub(super) const PROGRESS: &str = "+WPI";
+/// The server gives it out again in a second, when all copies of the board have heard that it is
+/// not there.
+pub(super) const AGAIN: &str = "-NAK {\"delay\": 1000000000}";
 /// An hour in nanoseconds: until then the board alone decides when it comes again. What is still
 /// there then is recognised and kept for another hour, and what is on no board is found.
 const KEEP: &str = "-NAK {\"delay\": 3600000000000}";

@@ -8,14 +8,14 @@
 
 pub(crate) use self::{
     entry::{Entry, Standing},
+    fetch::{Fetch, MayFetch},
     place::{BoardPart, BoardPlace},
-    rank::Rank,
     turn::{KeyTurn, Turn},
     view::{Pick, View},
 };
 
 mod entry;
+mod fetch;
 mod place;
-mod rank;
 mod turn;
 mod view;

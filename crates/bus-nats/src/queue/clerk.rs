@@ -4,25 +4,32 @@
 //! or after what the server's consumer has, by rank; as long as the board is empty nothing is
 //! compared and a message takes one round trip.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_nats::{Message, Subscriber};
-use bus_core::{Error, ErrorKind, Result};
+use bus_core::{Error, ErrorKind, Frame, Priority, Rank, Result};
 use bus_envelope::Timestamp;
-use futures_util::{FutureExt, StreamExt, future::join_all, stream::SelectAll};
+use futures_util::{StreamExt, future::join_all, stream::SelectAll};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    board::{BoardPart, Entry, Pick, Rank},
-    consumer::{placed_name, placed_patterns},
+    board::{Entry, Pick},
+    consumer::{nonce, placed_name, placed_patterns},
     desk::{Claim, Desk, End, Hold, Step, Way, lease_from},
+    follow::{Follower, Told},
     pull::{Place, Pulled, Pulls},
-    store::{read_pause, read_state},
 };
 use crate::{codec::PLACED, codec::decode_stored, connection::ConnectionState};
 
+use self::rung::Rung;
+
+mod back;
 mod claim;
+mod finish;
+mod news;
 mod placed;
+mod rung;
+mod sweep;
 mod turn;
 
 /// What one clerk works with.
@@ -30,8 +37,14 @@ pub(super) struct Clerk {
     desk: Arc<Desk>,
     plain: Pulls,
     placed: Option<Pulls>,
-    /// What the server tells of the board.
-    hints: Subscriber,
+    /// Names this engine among those that fetch.
+    engine: String,
+    /// What the server tells of the board; `None` when that is to be asked for anew.
+    follower: Option<Follower>,
+    /// The same before the first look, and how many records there were.
+    opened: Option<(Follower, u64)>,
+    /// Up to which revision all records were heard.
+    heard: u64,
     /// Placed messages as they are stored: each rings.
     bell: SelectAll<Subscriber>,
     /// That the consumer was removed.
@@ -42,12 +55,22 @@ pub(super) struct Clerk {
     must_look: bool,
     /// Placed messages may be there that are not on the board.
     must_fetch: bool,
+    /// A bell of late: what it rang for may not be stored yet.
+    rung: Option<Rung>,
+    /// Another engine began to fetch after the last bell.
+    is_fetched_for: bool,
     next_look: Instant,
     next_fetch: Instant,
-    /// The newest placed message that this engine fetched.
+    next_sweep: Instant,
+    next_finish: Instant,
+    /// Fetched, and not on the board yet.
+    fetched: Fetched,
+    /// The newest placed message that is known to be fetched, here or by others.
     fetched_up_to: u64,
     /// Every plain message up to here was seen.
     seen_up_to: Option<Rank>,
+    /// Tasks whose frames were not found, and since when.
+    frameless: HashMap<u64, Instant>,
     /// Nothing is tried before, after something went wrong.
     pause_after_fault: Option<Instant>,
 }
@@ -58,7 +81,6 @@ impl Clerk {
         let connection = Arc::clone(desk.api.connection());
         let (states, mark) = (connection.states(), connection.violation_mark());
         let (stream, name) = (desk.spec.stream.as_str(), desk.spec.name.as_str());
-        let hints = connection.subscribe(OP, desk.board.place.heard()).await?;
         let mut bell = SelectAll::new();
         for pattern in placed_patterns(&desk.spec, &desk.stream) {
             bell.push(connection.subscribe(OP, pattern).await?);
@@ -67,26 +89,36 @@ impl Clerk {
         let removals = connection.subscribe(OP, removed.clone()).await?;
         let plain = Pulls::open(Arc::clone(&connection), (stream, name)).await?;
         connection.fence(OP).await?;
-        connection.refused_since(OP, mark, &desk.board.place.heard())?;
         for pattern in placed_patterns(&desk.spec, &desk.stream) {
             connection.refused_since(OP, mark, &pattern)?;
         }
         connection.refused_since(OP, mark, &removed)?;
         let epoch = states.borrow().epoch();
+        let opened = desk.board.follow(OP).await?;
+        let now = Instant::now();
         Ok(Self {
             plain,
             placed: None,
-            hints,
+            engine: nonce(&connection),
+            follower: None,
+            opened: Some(opened),
+            heard: 0,
             bell,
             removals,
             states,
             epoch,
             must_look: true,
             must_fetch: true,
-            next_look: Instant::now() + LOOK_EVERY,
-            next_fetch: Instant::now() + FETCH_EVERY,
+            rung: None,
+            is_fetched_for: false,
+            next_look: now + LOOK_EVERY,
+            next_fetch: now + FETCH_EVERY,
+            next_sweep: now + SWEEP_EVERY,
+            next_finish: now,
+            fetched: Fetched::default(),
             fetched_up_to: 0,
             seen_up_to: None,
+            frameless: HashMap::new(),
             pause_after_fault: None,
             desk,
         })
@@ -118,6 +150,7 @@ impl Clerk {
             if self.is_done() {
                 break;
             }
+            self.follow_on().await;
             self.wait().await;
         }
         self.leave().await;
@@ -144,85 +177,30 @@ impl Clerk {
         self.epoch.is_some() && self.pause_after_fault.is_none_or(|until| until <= Instant::now())
     }
 
-    /// Everything that was told and not taken yet.
-    fn take_news(&mut self) {
-        while let Some(told) = self.hints.next().now_or_never().flatten() {
-            self.hear(&told);
-        }
-        while self.bell.next().now_or_never().flatten().is_some() {
-            self.must_fetch = true;
-        }
-        if self.removals.next().now_or_never().flatten().is_some() {
-            self.desk.end(End::Gone);
-        }
-        self.note_state();
-    }
-
-    fn note_state(&mut self) {
-        let state = *self.states.borrow_and_update();
-        match state {
-            ConnectionState::Closed => self.desk.end(End::Closed),
-            ConnectionState::Denied => self.desk.end(End::Denied),
-            _ => {}
-        }
-        if state.epoch() == self.epoch {
-            return;
-        }
-        self.epoch = state.epoch();
-        self.plain.forget_all();
-        if let Some(placed) = &mut self.placed {
-            placed.forget_all();
-        }
-        (self.must_look, self.must_fetch) = (true, true);
-    }
-
-    /// A record of the board changed.
-    fn hear(&mut self, told: &Message) {
-        let Some(headers) = &told.headers else { return };
-        let header = |name: &'static str| crate::codec::get(headers, name);
-        let Some(revision) = header(SEQUENCE).and_then(|text| text.parse::<u64>().ok()) else {
-            return;
-        };
-        let Some(subject) = header(SUBJECT) else { return };
-        let mut state = self.desk.state();
-        match self.desk.board.place.part(subject) {
-            Ok(BoardPart::State(seq)) => match read_state(subject, &told.payload) {
-                Some(entry) => state.put(revision, entry),
-                None => state.remove(revision, seq),
-            },
-            Ok(BoardPart::Pause) => {
-                state.paused_until = read_pause(&told.payload);
-                // The server forgets who waits when it pauses.
-                self.plain.forget_all();
-            }
-            Ok(BoardPart::Turn) | Err(_) => {}
-        }
-        state.view.heard_up_to(revision);
-    }
-
     /// Waits until there may be something to do.
     async fn wait(&mut self) {
         let until = self.next_time();
         let desk = Arc::clone(&self.desk);
+        if let Some(pulled) = self.plain.at_hand() {
+            return self.note_pulled(Some(pulled)).await;
+        }
         tokio::select! {
             () = desk.wake.notified() => {}
-            pulled = self.plain.next() => match pulled {
-                Some(pulled) => {
-                    let taken = self.take_pulled(pulled).await;
-                    if let Err(error) = taken {
-                        self.failed(&error).await;
-                    }
-                }
-                None => self.desk.end(End::Closed),
-            },
-            told = self.hints.next() => match told {
-                Some(told) => self.hear(&told),
-                None => self.desk.end(End::Closed),
-            },
-            Some(_) = self.bell.next() => self.must_fetch = true,
+            pulled = self.plain.next() => return self.note_pulled(pulled).await,
+            told = news::next_of(self.follower.as_mut()) => self.note_told(told),
+            Some(_) = self.bell.next() => self.note_bell(),
             Some(_) = self.removals.next() => self.desk.end(End::Gone),
             _ = self.states.changed() => self.note_state(),
             () = tokio::time::sleep_until(until) => {}
+        }
+        // What had come before would have ended this.
+        self.plain.note_quiet();
+    }
+
+    async fn note_pulled(&mut self, pulled: Option<Pulled>) {
+        let Some(pulled) = pulled else { return self.desk.end(End::Closed) };
+        if let Err(error) = self.take_pulled(pulled).await {
+            self.failed(&error).await;
         }
     }
 
@@ -239,13 +217,22 @@ impl Clerk {
         let at = |time: Timestamp| now + time.since(clock) + A_TICK;
         let state = self.desk.state();
         sooner(self.plain.look_at());
+        sooner(self.follower.as_ref().map(Follower::silent_until));
         sooner(state.first_deadline());
         if state.wanted() > 0 {
             sooner(state.view.next_due().map(at));
+            let done = state.view.first_done().map(|done| at(done.plus(FINISH_AFTER)));
+            sooner(done.map(|done| done.max(self.next_finish)));
+            let others_fetch = state.fetch.as_ref().filter(|_| self.must_fetch);
+            let others_fetch = others_fetch.filter(|(_, fetch)| fetch.by != self.engine);
+            sooner(others_fetch.map(|(_, fetch)| at(fetch.until)).filter(|&until| until > now));
             sooner(state.paused_until.map(at));
             sooner(self.plain.first_end());
             sooner(Some(self.next_look));
-            sooner(self.placed.as_ref().map(|_| self.next_fetch));
+            if self.may_try() {
+                sooner(Some(self.next_fetch));
+                sooner(self.rung.as_ref().map(|rung| rung.next));
+            }
         }
         sooner(self.pause_after_fault.filter(|&until| until > now));
         next
@@ -257,7 +244,7 @@ impl Clerk {
         let lapsing = lapsed.iter().map(async |hold| {
             // An extension under way has it locked, and judges the time by itself.
             if let Ok(step) = hold.step.try_lock() {
-                self.desk.lapse(hold, &step.way).await;
+                self.desk.lapse(hold, &step).await;
             }
         });
         join_all(lapsing).await;
@@ -283,9 +270,9 @@ impl Clerk {
     async fn put_one_back(&self, hold: &Hold) {
         let step = hold.step.lock().await;
         let back = match &step.way {
-            Way::Plain => {
+            Way::Plain(frame) => {
                 let origin = hold.origin.clone();
-                self.to_board(Entry::fresh((hold.seq, hold.stored), origin, None)).await
+                self.to_board((Entry::fresh((hold.seq, hold.stored), origin, None), frame)).await
             }
             Way::Board(claim) => self.unclaim(&claim.before, claim.revision).await,
         };
@@ -295,8 +282,8 @@ impl Clerk {
     }
 
     /// Puts a message on the board, out of the server's hands.
-    async fn to_board(&self, entry: Entry) -> Result<()> {
-        self.desk.put_on_board(OP, &entry).await?;
+    async fn to_board(&self, (entry, frame): (Entry, &Frame)) -> Result<()> {
+        self.desk.put_on_board(OP, (&entry, frame)).await?;
         self.desk.keep_from_server(&entry.origin).await;
         Ok(())
     }
@@ -317,7 +304,10 @@ impl Clerk {
             state.wake_all();
         }
         tracing::debug!(%error, consumer = %self.desk.spec.name, "tried again in a moment");
-        self.pause_after_fault = Some(Instant::now() + AFTER_FAULT);
+        // A consumer of several copies is there before every server has heard who leads it.
+        let is_unled = error.kind() == ErrorKind::NotFound && self.desk.profile.replicas() > 1;
+        let pause = if is_unled { AFTER_UNLED } else { AFTER_FAULT };
+        self.pause_after_fault = Some(Instant::now() + pause);
     }
 
     /// Whether the consumer was removed, or is another one by now.
@@ -333,11 +323,12 @@ impl Clerk {
         let (desk, is_connected) = (Arc::clone(&self.desk), self.epoch.is_some());
         self.put_back().await;
         if is_connected && desk.state().end != Some(End::Gone) {
+            self.end_fetch().await;
             let back = Pulls::end(self.plain).await;
             let now = desk.now();
-            let back = back.into_iter().filter_map(|message| left_over(&message, now));
-            for entry in back {
-                if let Err(error) = desk.put_on_board(OP, &entry).await {
+            let back = back.into_iter().filter_map(|message| left_over(message, now));
+            for (entry, frame) in back {
+                if let Err(error) = desk.put_on_board(OP, (&entry, &frame)).await {
                     tracing::debug!(%error, "the server gives out again what came at the end");
                     break;
                 }
@@ -351,20 +342,35 @@ impl Clerk {
 }
 
 /// The entry of a message that the server's consumer delivered and nobody here had.
-fn left_over(message: &Message, now: Timestamp) -> Option<Entry> {
-    let origin = message.reply.as_ref()?.as_str();
-    let Place { seq, stored, delivered } = Place::read(origin)?;
-    let fresh = Entry::fresh((seq, stored), origin.to_owned(), None);
-    Some(if delivered > 1 { fresh.delivered_again(delivered, now) } else { fresh })
+fn left_over(message: Message, now: Timestamp) -> Option<(Entry, Frame)> {
+    let origin = message.reply?.into_string();
+    let Place { seq, stored, delivered, .. } = Place::read(&origin)?;
+    let headers = message.headers.unwrap_or_default();
+    let frame = decode_stored(&message.subject, &headers, message.payload).ok()?;
+    let fresh = Entry::fresh((seq, stored), origin, None);
+    Some((if delivered > 1 { fresh.delivered_again(delivered, now) } else { fresh }, frame))
+}
+
+/// Messages that were fetched and are not on the board yet.
+#[derive(Default)]
+struct Fetched {
+    messages: Vec<Message>,
+    /// When the server gives them out again: what is not on the board by then comes once more.
+    until: Option<Instant>,
+    /// When it has done so at the latest: before, a pull may bring what stands after them.
+    again_by: Option<Instant>,
 }
 
 const OP: &str = "consume";
-const SEQUENCE: &str = "Nats-Sequence";
-const SUBJECT: &str = "Nats-Subject";
 /// What was told may have been lost.
 const LOOK_EVERY: Duration = Duration::from_secs(300);
 /// An engine may have died between fetching placed messages and putting them on the board.
 const FETCH_EVERY: Duration = Duration::from_secs(30);
+/// How often is looked for what nobody needs on the board.
+const SWEEP_EVERY: Duration = Duration::from_secs(3600);
+/// When another engine finishes what was done for good and is still on the board.
+const FINISH_AFTER: Duration = Duration::from_secs(10);
 const AFTER_FAULT: Duration = Duration::from_millis(200);
+const AFTER_UNLED: Duration = Duration::from_millis(25);
 /// What is due by a clock that is read in nanoseconds and waited for in milliseconds.
 const A_TICK: Duration = Duration::from_millis(1);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::pattern::intersect;
 use crate::{
-    api::{Api, ApiFailure},
+    api::{Api, ApiFailure, new_stream_pauses},
     codec::placed_filter,
     connection::Connection,
 };
@@ -88,7 +88,7 @@ impl Consumers {
         })?;
         let mut config = config(spec.name.as_str(), &patterns, spec.lease.saturating_add(MARGIN));
         config.insert("metadata".to_owned(), json!({ SPEC: notes }));
-        match self.create(CONSUME, spec, config).await {
+        match self.create(CONSUME, spec, config, CREATE).await {
             Ok(()) => Ok(made),
             Err(failure) if failure.err_code() == Some(EXISTS) => self.joined(spec).await,
             Err(failure) => Err(failure.into_error(CONSUME, &spec.name)),
@@ -114,6 +114,8 @@ impl Consumers {
     }
 
     /// Makes sure that placed messages are handed out as well.
+    ///
+    /// One that somebody made late for an earlier consumer of this name is taken over.
     pub(super) async fn join_placed(
         &self,
         (spec, made): (&ConsumerSpec, &str),
@@ -122,22 +124,18 @@ impl Consumers {
         let (patterns, name) = (placed_patterns(spec, stream), placed_name(&spec.name));
         let mut config = config(&name, &patterns, PLACED_WAIT);
         config.insert("metadata".to_owned(), json!({ MADE: made }));
-        for _ in 0..JOIN_TRIES {
-            match self.create(CONSUME, spec, config.clone()).await {
-                Ok(()) => return Ok(()),
-                Err(failure) if failure.err_code() == Some(EXISTS) => {}
-                Err(failure) => return Err(failure.into_error(CONSUME, &spec.name)),
-            }
-            let there = self.info_placed(CONSUME, spec).await?;
-            let there = there.config.get("metadata").and_then(|notes| notes.get(MADE));
-            if there.and_then(Value::as_str) == Some(made) {
-                return Ok(());
-            }
-            // One that somebody made late for an earlier consumer of this name.
-            self.delete(CONSUME, &spec.stream, &name).await?;
+        match self.create(CONSUME, spec, config.clone(), CREATE).await {
+            Ok(()) => return Ok(()),
+            Err(failure) if failure.err_code() == Some(EXISTS) => {}
+            Err(failure) => return Err(failure.into_error(CONSUME, &spec.name)),
         }
-        let why = "another consumer of placed messages stands in the way";
-        Err(Error::new(ErrorKind::Unavailable, CONSUME, why).at(&spec.name))
+        let there = self.info_placed(CONSUME, spec).await?;
+        let there = there.config.get("metadata").and_then(|notes| notes.get(MADE));
+        if there.and_then(Value::as_str) == Some(made) {
+            return Ok(());
+        }
+        let updated = self.create(CONSUME, spec, config, UPDATE).await;
+        updated.map_err(|failure| failure.into_error(CONSUME, &spec.name))
     }
 
     async fn create(
@@ -145,11 +143,16 @@ impl Consumers {
         op: &'static str,
         spec: &ConsumerSpec,
         config: Map<String, Value>,
+        action: &str,
     ) -> Result<(), ApiFailure> {
         let name = config.get("name").and_then(Value::as_str).unwrap_or_default();
-        let verb = format!("CONSUMER.CREATE.{}.{name}", spec.stream);
+        let mut verb = format!("CONSUMER.CREATE.{}.{name}", spec.stream);
+        if let Some(filter) = config.get("filter_subject").and_then(Value::as_str) {
+            // Where the filter stands in the call's subject, a right to it can be given alone.
+            verb = format!("{verb}.{filter}");
+        }
         let body = json!({
-            "stream_name": spec.stream.as_str(), "config": config, "action": "create",
+            "stream_name": spec.stream.as_str(), "config": config, "action": action,
         });
         let info: ConsumerInfo = self.api.call(op, &verb, &body).await?;
         self.note_time(&info);
@@ -173,6 +176,16 @@ impl Consumers {
         spec: &ConsumerSpec,
     ) -> Result<ConsumerInfo> {
         self.info_of(op, &spec.stream, &placed_name(&spec.name)).await
+    }
+
+    /// Up to where everything is settled of the server's consumer `name`.
+    pub(super) async fn settled_up_to(
+        &self,
+        op: &'static str,
+        stream: &StreamName,
+        name: &str,
+    ) -> Result<u64> {
+        Ok(self.info_of(op, stream, name).await?.ack_floor.stream_seq)
     }
 
     async fn info_of(
@@ -222,7 +235,25 @@ impl Consumers {
         };
         let asked: Result<Value, _> =
             self.api.call(op, &format!("CONSUMER.PAUSE.{stream}.{name}"), &body).await;
-        asked.map(drop).map_err(|failure| failure.into_error(op, name))
+        asked.map(drop).map_err(|failure| failure.into_error(op, name))?;
+        self.until_paused(op, (stream, name), until).await
+    }
+
+    /// Servers that keep several copies say that a consumer is paused before it is.
+    async fn until_paused(
+        &self,
+        op: &'static str,
+        (stream, name): (&StreamName, &ConsumerName),
+        until: Option<Timestamp>,
+    ) -> Result<()> {
+        for pause in new_stream_pauses() {
+            if self.info(op, stream, name).await?.paused_until() == until {
+                return Ok(());
+            }
+            tokio::time::sleep(pause).await;
+        }
+        let why = "the server took it and does not say that it is so";
+        Err(Error::new(ErrorKind::Unavailable, op, why).at(name).unknown())
     }
 
     /// Removes both, and says whether there was one.
@@ -283,7 +314,8 @@ impl ConsumerInfo {
     /// Until when it is paused.
     pub(super) fn paused_until(&self) -> Option<Timestamp> {
         let text = self.config.get("pause_until")?.as_str()?;
-        Timestamp::parse_rfc3339(text).ok()
+        // The year 1 is how the server writes no time at all.
+        Timestamp::parse_rfc3339(text).ok().filter(|until| until.unix_ns() > 0)
     }
 
     /// The server's time when it said this.
@@ -319,16 +351,17 @@ fn config(name: &str, patterns: &[String], ack_wait: Duration) -> Map<String, Va
         "ack_policy": "explicit",
         "ack_wait": ack_wait,
         "max_deliver": -1,
-        "filter_subjects": patterns,
         "replay_policy": "instant",
         "max_waiting": WAITING_MAX,
         // What stands on the board counts as handed out here.
         "max_ack_pending": -1,
     });
-    match config {
-        Value::Object(config) => config,
-        _ => Map::new(),
-    }
+    let Value::Object(mut config) = config else { return Map::new() };
+    match patterns {
+        [one] => config.insert("filter_subject".to_owned(), json!(one)),
+        several => config.insert("filter_subjects".to_owned(), json!(several)),
+    };
+    config
 }
 
 const CONSUME: &str = "consume";
@@ -338,13 +371,15 @@ pub(super) const PLACED_MARK: &str = "+p";
 const SPEC: &str = "vak.spec";
 /// The note that says for which making a consumer of placed messages is.
 const MADE: &str = "vak.made";
-const JOIN_TRIES: u32 = 3;
 /// How much later than its member the server takes a lease for lost: what is settled at the last
 /// moment is still under way.
 pub(super) const MARGIN: Duration = Duration::from_millis(250);
 /// How long a placed message may take from the server onto the board.
-const PLACED_WAIT: Duration = Duration::from_secs(30);
+pub(super) const PLACED_WAIT: Duration = Duration::from_secs(10);
 /// How many engines may wait at once; each asks once.
 const WAITING_MAX: u32 = 16_384;
+/// What a consumer's making may do: only make one, or change one as well.
+const CREATE: &str = "create";
+const UPDATE: &str = "";
 const EXISTS: u32 = 10_148;
 const UNKNOWN: u32 = 10_014;

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    board::{BoardPlace, Entry, View},
+    board::{BoardPlace, Entry, Fetch, View},
     consumer::Consumers,
     member::Member,
     store::Board,
@@ -34,7 +34,7 @@ pub(super) struct Desk {
     pub(super) api: Api,
     pub(super) consumers: Consumers,
     pub(super) board: Board,
-    profile: Profile,
+    pub(super) profile: Profile,
     /// Wakes the clerk: somebody waits, or something changed.
     pub(super) wake: Notify,
     /// True once the clerk has put everything in order and went.
@@ -61,6 +61,10 @@ pub(super) struct State {
     /// The newest revision that was seen.
     pub(super) newest: u64,
     pub(super) paused_until: Option<Timestamp>,
+    /// Who fetches placed messages, with the revision of that.
+    pub(super) fetch: Option<(u64, Fetch)>,
+    /// Until when this engine's own right to fetch is good for another pull.
+    pub(super) may_pull_until: Option<Instant>,
     pub(super) end: Option<End>,
     /// The clerk found that nobody needs it and goes.
     pub(super) is_left: bool,
@@ -105,6 +109,15 @@ pub(super) struct Hold {
     pub(super) step: tokio::sync::Mutex<Step>,
 }
 
+impl Hold {
+    /// Whether one word to the server ends it at `now`. One that is being extended at this moment
+    /// waits for that.
+    pub(super) fn is_plain(&self, now: Instant) -> bool {
+        let step = self.step.try_lock();
+        step.is_ok_and(|step| matches!(step.way, Way::Plain(_)) && step.deadline > now)
+    }
+}
+
 /// How a lease stands.
 pub(super) struct Step {
     /// When it ends by this process' own clock.
@@ -114,8 +127,8 @@ pub(super) struct Step {
 
 /// How a message was claimed.
 pub(super) enum Way {
-    /// By the server's consumer.
-    Plain,
+    /// By the server's consumer. The frame is kept for when it goes to the board.
+    Plain(SharedFrame),
     /// By compare-and-set of its state on the board.
     Board(Box<Claim>),
 }
@@ -255,6 +268,19 @@ impl State {
         self.deadlines.remove(&(deadline, token));
         self.held.remove(&hold.seq);
         Some(hold)
+    }
+
+    /// The message at `seq` is nobody's any more.
+    pub(super) fn drop_holds_of(&mut self, seq: u64) {
+        if !self.held.contains(&seq) {
+            return;
+        }
+        let own = self.holds.iter().filter(|(_, (hold, _))| hold.seq == seq);
+        let tokens: Vec<u64> = own.map(|(token, _)| *token).collect();
+        for token in tokens {
+            self.take(token);
+            self.hand.retain(|claimed| claimed.token != token);
+        }
     }
 
     /// A lease ends later; false when it is over already.

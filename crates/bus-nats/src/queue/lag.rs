@@ -6,21 +6,23 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use bus_core::{ConsumerSpec, ConsumerState, Lag, Result, Retention, StreamSpec};
+use bus_core::{BoxFuture, ConsumerSpec, ConsumerState, Lag, Result, Retention, StreamSpec};
 use bus_envelope::Timestamp;
-use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
+use bus_subjects::{Filter, StreamName, Subject};
+use futures_util::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{
     board::BoardPlace,
     consumer::{ConsumerInfo, Consumers, PLACED_MARK, placed_name, placed_patterns},
+    follow::{Follower, Wanted},
     pull::Place,
-    store::{Board, get, read_entries},
+    record::{Stands, read_state},
+    store::get,
 };
 use crate::{
     api::{Api, GetRequest},
-    profile::Profile,
     streams::StreamInfo,
 };
 
@@ -41,7 +43,8 @@ pub(super) async fn consumers(
     stream: &StreamSpec,
 ) -> Result<Vec<ConsumerState>> {
     const OP: &str = "consumers";
-    let (infos, boards) = read(api, consumers, OP, &stream.name).await?;
+    let (mut infos, boards) = read(api, consumers, OP, &stream.name).await?;
+    count_exactly(api, OP, &stream.name, infos.values_mut()).await?;
     let unread = unread_placed(api, OP, &stream.name).await?;
     let mut states = Vec::new();
     for info in infos.values() {
@@ -80,10 +83,14 @@ pub(super) async fn of_stream(
     (spec, info): (&Arc<StreamSpec>, &StreamInfo),
 ) -> Result<Lag> {
     const OP: &str = "lag";
-    let (infos, boards) = read(api, consumers, OP, &spec.name).await?;
+    let (mut infos, boards) = read(api, consumers, OP, &spec.name).await?;
     let unread = match spec.retention {
+        // What is taken out of a work queue is counted by what is left of it.
         Retention::WorkQueue => Vec::new(),
-        Retention::Kept | Retention::AppendOnly => unread_placed(api, OP, &spec.name).await?,
+        Retention::Kept | Retention::AppendOnly => {
+            count_exactly(api, OP, &spec.name, infos.values_mut()).await?;
+            unread_placed(api, OP, &spec.name).await?
+        }
     };
     let (mut in_flight, mut to_read, mut is_read) = (0, 0, false);
     for info in infos.values() {
@@ -94,7 +101,6 @@ pub(super) async fn of_stream(
         in_flight += lag.in_flight;
         to_read += lag.pending;
         is_read = true;
-        // What is taken out of a work queue is counted by what is left of it.
         if placed.is_none() && spec.retention != Retention::WorkQueue {
             to_read += unread_of(&consumer, spec, &unread);
         }
@@ -117,28 +123,6 @@ pub(super) async fn of_stream(
     Ok(Lag { pending, in_flight, oldest })
 }
 
-/// Clears the entries of the message at `seq` on the boards of all consumers of `stream`.
-pub(super) async fn clear_entries(
-    api: &Api,
-    profile: Profile,
-    stream: &StreamName,
-    seq: u64,
-) -> Result<()> {
-    const OP: &str = "discard";
-    let entries = read_entries(api, OP, BoardPlace::all_states(stream, Some(seq))).await?;
-    for (subject, revision, entry) in entries {
-        let Some((_, name, made)) = BoardPlace::owner(&subject) else { continue };
-        let Ok(name) = ConsumerName::parse(name) else { continue };
-        let board = Board::new(BoardPlace::new(stream, &name, made), api.clone(), profile);
-        // One that changes at this moment is found by whoever claims it.
-        board.remove_entry(OP, (entry.key.as_ref(), seq), Some(revision)).await?;
-        if let Some(key) = &entry.key {
-            board.end_turn(OP, (key, seq)).await?;
-        }
-    }
-    Ok(())
-}
-
 /// Everything about the consumers of `stream`: the server's word by name, and the board's.
 async fn read(
     api: &Api,
@@ -146,16 +130,19 @@ async fn read(
     op: &'static str,
     stream: &StreamName,
 ) -> Result<(HashMap<String, ConsumerInfo>, HashMap<String, OnBoard>)> {
-    let (infos, entries) = tokio::join!(
-        consumers.list(op, stream),
-        read_entries(api, op, BoardPlace::all_states(stream, None)),
-    );
+    let wanted = Wanted { filter: BoardPlace::all_states(stream, None), is_bare: false };
+    let (infos, records) =
+        tokio::join!(consumers.list(op, stream), Follower::all(api, op, &wanted));
     let infos = infos?.into_iter().filter_map(|info| Some((info.name()?.to_owned(), info)));
     let infos: HashMap<_, _> = infos.collect();
     let now = api.connection().now();
     let mut boards: HashMap<String, OnBoard> = HashMap::new();
-    for (subject, _, entry) in entries? {
-        let Some((_, name, made)) = BoardPlace::owner(&subject) else { continue };
+    for record in records? {
+        let Stands::OnBoard(entry) = read_state(&record.subject, &record.body) else { continue };
+        if entry.done_at().is_some() {
+            continue;
+        }
+        let Some((_, name, made)) = BoardPlace::owner(&record.subject) else { continue };
         let is_current = infos.get(name).and_then(|info| info.spec(stream));
         if is_current.is_none_or(|(_, current)| current != made) {
             continue;
@@ -168,6 +155,39 @@ async fn read(
         board.held += u64::from(entry.is_held(now));
     }
     Ok((infos, boards))
+}
+
+/// Counts what each consumer has not delivered yet. The server's own count may be behind: it
+/// acknowledges a message first and tells the consumers of it then.
+async fn count_exactly(
+    api: &Api,
+    op: &'static str,
+    stream: &StreamName,
+    infos: impl Iterator<Item = &mut ConsumerInfo>,
+) -> Result<()> {
+    let mut counting = Vec::new();
+    for info in infos {
+        let counted: BoxFuture<'_, Result<()>> = Box::pin(count_one(api, op, stream, info));
+        counting.push(counted);
+    }
+    futures_util::stream::iter(counting).buffer_unordered(AT_ONCE).try_collect().await
+}
+
+async fn count_one(
+    api: &Api,
+    op: &'static str,
+    stream: &StreamName,
+    info: &mut ConsumerInfo,
+) -> Result<()> {
+    let (mut exactly, from) = (0, info.delivered.stream_seq + 1);
+    for pattern in info.patterns() {
+        let counted = api.count_from(op, stream.as_str(), (from, &pattern)).await;
+        exactly += counted.map_err(|failure| failure.into_error(op, stream))?;
+    }
+    // The copy that was asked may be behind itself.
+    let known = if api.has_copies() { info.num_pending } else { 0 };
+    info.num_pending = exactly.max(known);
+    Ok(())
 }
 
 fn counts(info: &ConsumerInfo, placed: Option<&ConsumerInfo>, board: OnBoard) -> Lag {
@@ -240,3 +260,6 @@ async fn oldest(
     }
     Ok(first.map(|first| now.since(first)))
 }
+
+/// How many consumers are counted at the same time.
+const AT_ONCE: usize = 16;

@@ -3,7 +3,7 @@
 use bus_subjects::Filter;
 
 /// The subjects that both match, as one pattern; `None` when there are none.
-pub(super) fn intersect(one: &Filter, other: &Filter) -> Option<String> {
+pub(crate) fn intersect(one: &Filter, other: &Filter) -> Option<String> {
     let (mut left, mut right) = (one.as_str().split('.'), other.as_str().split('.'));
     let mut levels = Vec::new();
     loop {

@@ -7,17 +7,19 @@ use bus_core::{Error, ErrorKind, Result};
 use bus_envelope::Timestamp;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::{task::unconstrained, time::Instant};
 
 use crate::connection::{Connection, Mark};
 
 /// The pulls of one engine from one consumer. All answers come on one subject.
 pub(super) struct Pulls {
     connection: Arc<Connection>,
-    /// `$JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer>`.
+    /// Where the API is asked for the next messages of the consumer.
     asked_on: String,
     inbox: String,
     answers: Subscriber,
+    /// Nothing had come then that was not taken: what is at hand came later.
+    quiet_at: Instant,
     last_number: u64,
     /// What is still to come of each pull, and when the server has given it up at the latest.
     open: BTreeMap<u64, (usize, Instant)>,
@@ -43,6 +45,10 @@ pub(super) struct Place {
     pub(super) seq: u64,
     pub(super) delivered: u32,
     pub(super) stored: Timestamp,
+    /// The how-manieth delivery of the consumer it is.
+    pub(super) nth: u64,
+    /// How many messages the consumer had left.
+    pub(super) left: u64,
 }
 
 impl Pulls {
@@ -53,9 +59,28 @@ impl Pulls {
         let inbox = connection.new_inbox();
         let mark = connection.violation_mark();
         let answers = connection.subscribe(NEXT, format!("{inbox}.*")).await?;
-        let asked_on = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
-        let open = BTreeMap::new();
-        Ok(Self { connection, asked_on, inbox, answers, last_number: 0, open, mark, look_at: None })
+        let asked_on = next_subject(&connection, stream, consumer);
+        Ok(Self {
+            connection,
+            asked_on,
+            inbox,
+            answers,
+            quiet_at: Instant::now(),
+            last_number: 0,
+            open: BTreeMap::new(),
+            mark,
+            look_at: None,
+        })
+    }
+
+    /// Since when at the earliest what was taken last has been here.
+    pub(super) const fn came_after(&self) -> Instant {
+        self.quiet_at
+    }
+
+    /// Nothing is at hand now.
+    pub(super) fn note_quiet(&mut self) {
+        self.quiet_at = Instant::now();
     }
 
     /// When to ask whether the server refused to hear of a pull.
@@ -110,19 +135,35 @@ impl Pulls {
     /// `NotFound` when the consumer is not there; `Timeout`, `Unavailable`. What came before stays
     /// in `got`.
     pub(super) async fn take(&mut self, count: usize, got: &mut Vec<Message>) -> Result<()> {
+        let number = self.begin_take(count).await?;
+        while let Some(message) = self.next_of(number).await? {
+            got.push(message);
+        }
+        Ok(())
+    }
+
+    /// Asks for what is there now, at most `count` messages. Returns the number of the pull.
+    pub(super) async fn begin_take(&mut self, count: usize) -> Result<u64> {
         let count = count.min(COUNT_MAX);
         let body = json!({ "batch": count, "no_wait": true });
         self.ask(&body, (count, AT_ONCE)).await?;
-        let number = self.last_number;
+        Ok(self.last_number)
+    }
+
+    /// The next message until the pull `number` is over.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub(super) async fn next_of(&mut self, number: u64) -> Result<Option<Message>> {
         let connection = Arc::clone(&self.connection);
         while self.open.contains_key(&number) {
-            let answer = connection.in_time(NEXT, self.answers.next()).await;
+            let answer = connection.in_time(NEXT, self.next_answer()).await;
             if answer.is_err() {
                 self.open.remove(&number);
             }
             let answer = answer?.ok_or_else(ended)?;
             match self.sort(answer) {
-                Pulled::Message(message) => got.push(message),
+                Pulled::Message(message) => return Ok(Some(message)),
                 Pulled::Nothing => {}
                 Pulled::Gone => {
                     let why = "there is no such consumer";
@@ -130,19 +171,37 @@ impl Pulls {
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// What comes next; `None` when the connection ended.
     pub(super) async fn next(&mut self) -> Option<Pulled> {
-        let answer = self.answers.next().await?;
+        let answer = self.next_answer().await?;
         Some(self.sort(answer))
+    }
+
+    async fn next_answer(&mut self) -> Option<Message> {
+        if let Some(answer) = self.answer_at_hand() {
+            return answer;
+        }
+        let answer = self.answers.next().await;
+        self.note_quiet();
+        answer
+    }
+
+    /// What came, or that nothing comes any more; `None` when nothing is there now.
+    fn answer_at_hand(&mut self) -> Option<Option<Message>> {
+        // A task that has done much would be told that there is nothing.
+        unconstrained(self.answers.next()).now_or_never()
     }
 
     /// What came already.
     pub(super) fn at_hand(&mut self) -> Option<Pulled> {
-        let answer = self.answers.next().now_or_never().flatten()?;
-        Some(self.sort(answer))
+        let Some(answer) = self.answer_at_hand() else {
+            self.note_quiet();
+            return None;
+        };
+        answer.map(|answer| self.sort(answer))
     }
 
     /// Ends all pulls at the server; what came until then is returned.
@@ -165,6 +224,10 @@ impl Pulls {
         body: &serde_json::Value,
         (count, wait): (usize, Duration),
     ) -> Result<()> {
+        if self.open.is_empty() {
+            // Everything before was taken: what comes now is asked for now.
+            self.note_quiet();
+        }
         self.last_number += 1;
         let reply = format!("{}.{}", self.inbox, self.last_number);
         let body = body.to_string().into();
@@ -204,30 +267,40 @@ impl Pulls {
 }
 
 impl Place {
-    /// Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<nth>.<time>.<pending>`, or the longer
-    /// form with a domain and an account before the stream.
+    /// Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<nth>.<time>.<left>`, or the longer
+    /// form with a domain and an account before the stream, and maybe a random level at its end.
     pub(super) fn read(reply: &str) -> Option<Self> {
-        let levels: Vec<&str> = reply.split('.').collect();
-        let from = match levels.len() {
-            9 => 4,
-            11.. => 6,
+        let levels = reply.strip_prefix(ACKS)?;
+        let from = match levels.split('.').count() {
+            7 => 2,
+            9 | 10 => 4,
             _ => return None,
         };
-        let number = |at: usize| levels.get(from + at)?.parse::<u64>().ok();
+        let mut levels = levels.split('.').skip(from).map(|level| level.parse::<u64>().ok());
+        let mut number = || levels.next().flatten();
+        let (delivered, seq, nth) = (number()?, number()?, number()?);
+        let (stored, left) = (number()?, number()?);
         Some(Self {
-            delivered: u32::try_from(number(0)?).unwrap_or(u32::MAX),
-            seq: number(1)?,
-            stored: Timestamp::from_unix_ns(i128::from(number(3)?)),
+            delivered: u32::try_from(delivered).unwrap_or(u32::MAX),
+            seq,
+            stored: Timestamp::from_unix_ns(i128::from(stored)),
+            nth,
+            left,
         })
     }
 
     /// The stream, and the server's consumer that delivered from it.
     pub(super) fn of(reply: &str) -> Option<(&str, &str)> {
-        let is_short = reply.split('.').count() == 9;
-        let mut levels =
-            reply.strip_prefix("$JS.ACK.")?.split('.').skip(if is_short { 0 } else { 2 });
+        let levels = reply.strip_prefix(ACKS)?;
+        let is_short = levels.split('.').count() == 7;
+        let mut levels = levels.split('.').skip(if is_short { 0 } else { 2 });
         Some((levels.next()?, levels.next()?))
     }
+}
+
+/// Where a consumer is asked for its next messages.
+pub(super) fn next_subject(connection: &Connection, stream: &str, consumer: &str) -> String {
+    connection.api_subject(&format!("CONSUMER.MSG.NEXT.{stream}.{consumer}"))
 }
 
 fn ended() -> Error {
@@ -243,6 +316,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(500);
 const LOOK_EVERY: u64 = 64;
 /// The most messages of one pull.
 const COUNT_MAX: usize = 1000;
+/// Before the subjects of acknowledgements.
+const ACKS: &str = "$JS.ACK.";
 const HEARTBEAT: StatusCode = StatusCode::IDLE_HEARTBEAT;
 
 #[cfg(test)]
@@ -253,21 +328,33 @@ mod tests {
 
     #[test]
     fn a_delivery_is_read_from_both_forms_of_its_reply() {
-        let place = Place { seq: 7, delivered: 2, stored: Timestamp::from_unix_ns(1_796) };
+        let stored = Timestamp::from_unix_ns(1_796);
+        let place = Place { seq: 7, delivered: 2, stored, nth: 9, left: 0 };
         let short = "$JS.ACK.W.coder.2.7.9.1796.0";
         let long = "$JS.ACK.hub.ACCHASH.W.coder.2.7.9.1796.0.token";
         for (reply, consumer) in [(short, "coder"), (long, "coder")] {
             assert_eq!(Place::read(reply), Some(place), "{reply}");
             assert_eq!(Place::of(reply), Some(("W", consumer)), "{reply}");
         }
-        assert_eq!(Place::read("$JS.ACK.W.coder.x.7.9.1796.0"), None);
+        for bad in [
+            "$JS.ACK.W.coder.x.7.9.1796.0",
+            "$JS.ACK.W.coder.2.7.*.1796.0",
+            "$JS.ACK.W.coder.2.7.9.1796.>",
+            "$JS.ACK.W.coder.2.7.9.1796.0.x",
+            "$JS.ACK.hub.ACCHASH.W.coder.2.7.9.1796.0.token.more",
+            "$JS.API.STREAM.W.coder.2.7.9.1796.0",
+        ] {
+            assert_eq!(Place::read(bad), None, "{bad}");
+        }
         assert_eq!(Place::read("_INBOX.1"), None);
         assert_eq!(Place::of("work.W.coder.2.7.9.1796.0.x"), None);
     }
 
     proptest! {
         #[test]
-        fn a_reply_of_any_text_is_read_or_refused(reply in "(\\$JS\\.ACK\\.)?([0-9a-z]{0,20}\\.){0,12}") {
+        fn a_reply_of_any_text_is_read_or_refused(
+            reply in "(\\$JS\\.ACK\\.)?([0-9a-z]{0,20}\\.){0,12}",
+        ) {
             let _either = (Place::read(&reply), Place::of(&reply));
         }
     }

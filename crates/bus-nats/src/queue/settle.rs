@@ -1,8 +1,8 @@
 //! Verdicts and extensions: confirmed by the server, or refused.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use bus_core::{Answer, BoxFuture, Error, ErrorKind, Result, Retention, Settle, Verdict};
+use bus_core::{Answer, BoxFuture, Error, ErrorKind, Frame, Result, Retention, Settle, Verdict};
 use bus_subjects::StreamName;
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -11,9 +11,9 @@ use super::{
     ack::{ACK, PROGRESS},
     board::Entry,
     consumer::MARGIN,
-    desk::{Desk, End, Hold, Step, Way, lease_from},
+    desk::{Claim, Desk, End, Hold, Step, Way, lease_from},
+    record::Stands,
 };
-use crate::api::GetRequest;
 
 impl Settle for Desk {
     fn stream(&self) -> &StreamName {
@@ -51,65 +51,58 @@ impl Settle for Desk {
 impl Desk {
     /// Plain tasks that are done are acknowledged together, all others each by itself.
     async fn end_holds(&self, taken: Vec<(Result<Arc<Hold>>, Verdict)>) -> Vec<Result<()>> {
-        let now = Instant::now();
-        let mut done = Vec::new();
-        for (at, (hold, verdict)) in taken.iter().enumerate() {
-            let (Ok(hold), Verdict::Ack) = (hold, verdict) else { continue };
-            // One that is being extended at this moment waits for that.
-            let Ok(step) = hold.step.try_lock() else { continue };
-            if matches!(step.way, Way::Plain) && step.deadline > now {
-                done.push((at, hold.origin.clone()));
+        let (now, count) = (Instant::now(), taken.len());
+        let (mut done, mut others) = (Vec::new(), Vec::new());
+        for (at, (hold, verdict)) in taken.into_iter().enumerate() {
+            match (hold, verdict) {
+                (Ok(hold), Verdict::Ack) if hold.is_plain(now) => done.push((at, hold)),
+                other => others.push((at, other)),
             }
         }
-        if done.len() < 2 {
-            return join_all(
-                taken.into_iter().map(async |(hold, verdict)| self.end_hold(hold?, verdict).await),
-            )
-            .await;
+        if done.len() == 1 {
+            others.extend(done.drain(..).map(|(at, hold)| (at, (Ok(hold), Verdict::Ack))));
         }
-        let (places, origins): (HashSet<usize>, Vec<String>) = done.into_iter().unzip();
-        let others = taken.into_iter().enumerate().map(async |(at, (hold, verdict))| {
-            if places.contains(&at) {
-                return None;
-            }
-            Some(match hold {
-                Ok(hold) => self.end_hold(hold, verdict).await,
-                Err(error) => Err(error),
-            })
+        let origins: Vec<&str> = done.iter().map(|(_, hold)| hold.origin.as_str()).collect();
+        let ending = others.into_iter().map(async |(at, (hold, verdict))| match hold {
+            Ok(hold) => (at, self.end_hold(hold, verdict).await),
+            Err(error) => (at, Err(error)),
         });
-        let (done, others) = tokio::join!(self.acknowledge_all(origins), join_all(others));
-        let mut done = done.into_iter();
+        let (acknowledged, ended) = tokio::join!(self.acknowledge_all(&origins), join_all(ending));
+        let gone = acknowledged.iter().zip(&done).filter(|(acknowledged, _)| acknowledged.is_ok());
+        self.until_gone(gone.map(|(_, (_, hold))| hold.seq)).await;
+        let mut answers: Vec<_> = (0..count).map(|_| None).collect();
+        let places = done.iter().map(|&(at, _)| at);
+        for (at, answer) in places.zip(acknowledged).chain(ended) {
+            if let Some(place) = answers.get_mut(at) {
+                *place = Some(answer);
+            }
+        }
         let missing = || Err(self.lease_lost(SETTLE));
-        others
-            .into_iter()
-            .map(|other| other.or_else(|| done.next()).unwrap_or_else(missing))
-            .collect()
+        answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
     }
 
     async fn end_hold(&self, hold: Arc<Hold>, verdict: Verdict) -> Result<()> {
         let mut step = hold.step.lock().await;
         if step.deadline <= Instant::now() {
-            self.lapse(&hold, &step.way).await;
+            self.lapse(&hold, &step).await;
             return Err(self.lease_lost(SETTLE));
         }
         match (&mut step.way, verdict) {
-            (Way::Plain, Verdict::Ack) => self.acknowledge(SETTLE, &hold.origin, ACK).await,
-            (Way::Plain, Verdict::Reject { reason }) => {
-                self.acknowledge(SETTLE, &hold.origin, &term(&reason)).await
+            (Way::Plain(_), Verdict::Ack) => self.leave((&hold.origin, hold.seq), ACK).await,
+            (Way::Plain(_), Verdict::Reject { reason }) => {
+                self.leave((&hold.origin, hold.seq), &term(&reason)).await
             }
-            (Way::Plain, Verdict::Retry { after }) => {
+            (Way::Plain(frame), Verdict::Retry { after }) => {
                 let fresh = Entry::fresh((hold.seq, hold.stored), hold.origin.clone(), None);
-                self.give_back(fresh.failed(after, self.now())).await
+                self.give_back((fresh.failed(after, self.now()), frame)).await
             }
-            (Way::Plain, Verdict::Release { after }) => {
+            (Way::Plain(frame), Verdict::Release { after }) => {
                 let fresh = Entry::fresh((hold.seq, hold.stored), hold.origin.clone(), None);
-                self.give_back(fresh.released(after, self.now())).await
+                self.give_back((fresh.released(after, self.now()), frame)).await
             }
-            (Way::Board(claim), Verdict::Ack) => {
-                self.leave_board(&claim.entry, claim.revision, ACK).await
-            }
+            (Way::Board(claim), Verdict::Ack) => self.leave_board(claim, ACK).await,
             (Way::Board(claim), Verdict::Reject { reason }) => {
-                self.leave_board(&claim.entry, claim.revision, &term(&reason)).await
+                self.leave_board(claim, &term(&reason)).await
             }
             (Way::Board(claim), Verdict::Retry { after }) => {
                 let next = claim.entry.clone().failed(after, self.now());
@@ -130,7 +123,7 @@ impl Desk {
         let Step { deadline, way } = &mut *step;
         let start = Instant::now();
         match way {
-            Way::Plain => self.acknowledge(EXTEND, &hold.origin, PROGRESS).await?,
+            Way::Plain(_) => self.acknowledge(EXTEND, &hold.origin, PROGRESS).await?,
             Way::Board(claim) => {
                 let next = claim.entry.extended(board_lease(self.spec.lease), self.now());
                 let next = next.ok_or_else(|| self.lease_lost(EXTEND))?;
@@ -149,46 +142,68 @@ impl Desk {
         Ok(())
     }
 
-    /// Puts a message on the board that its member gives back.
-    async fn give_back(&self, entry: Entry) -> Result<()> {
-        let is_there = self.is_stored(SETTLE, entry.seq);
-        let (is_there, written) = tokio::join!(is_there, self.put_on_board(SETTLE, &entry));
-        let Some(revision) = written? else { return Err(self.lease_lost(SETTLE)) };
-        if is_there? {
-            self.keep_from_server(&entry.origin).await;
-            self.wake.notify_one();
-            return Ok(());
+    /// A message leaves for good.
+    async fn leave(&self, (origin, seq): (&str, u64), word: &str) -> Result<()> {
+        self.acknowledge(SETTLE, origin, word).await?;
+        self.until_gone([seq]).await;
+        Ok(())
+    }
+
+    /// What is settled is gone, for whoever looks and for the bound of the stream.
+    async fn until_gone(&self, seqs: impl IntoIterator<Item = u64>) {
+        // Who reads no stream by position cannot look either.
+        let may_look = self.profile.replicas() > 1 && self.api.keeps_itself();
+        if may_look && self.stream.retention == Retention::WorkQueue {
+            self.api.until_gone(SETTLE, self.spec.stream.as_str(), seqs).await;
         }
-        self.clear_entry(SETTLE, &entry, revision).await?;
-        Err(self.lease_lost(SETTLE))
+    }
+
+    /// Puts a message on the board that its member gives back.
+    async fn give_back(&self, (entry, frame): (Entry, &Frame)) -> Result<()> {
+        let written = self.put_on_board(SETTLE, (&entry, frame)).await?;
+        if written.is_none() {
+            return Err(self.lease_lost(SETTLE));
+        }
+        self.keep_from_server(&entry.origin).await;
+        self.wake.notify_one();
+        Ok(())
     }
 
     /// Puts a message on the board that is not there yet; `None` when it is, and then it is known
-    /// how it stands.
+    /// how it stands, and when it is over: an operator discarded it, or somebody did it.
     pub(super) async fn put_on_board(
         &self,
         op: &'static str,
-        entry: &Entry,
+        (entry, frame): (&Entry, &Frame),
     ) -> Result<Option<u64>> {
         let mut expected = 0;
         for _ in 0..TRIES {
-            if let Some(revision) = self.board.write_entry(op, entry, expected).await? {
+            let written = self.board.write_both(op, (entry, frame), expected).await?;
+            if let Some(revision) = written {
                 self.state().put(revision, entry.clone());
                 return Ok(Some(revision));
             }
-            let (revision, there) = self.board.entry(op, entry.key.as_ref(), entry.seq).await?;
-            if let Some(there) = there {
-                self.state().put(revision, there);
-                return Ok(None);
+            let (revision, stands) = self.board.entry(op, entry.key.as_ref(), entry.seq).await?;
+            match stands {
+                Stands::OnBoard(there) => {
+                    self.state().put(revision, there);
+                    return Ok(None);
+                }
+                Stands::Discarded => {
+                    self.state().remove(revision, entry.seq);
+                    // It was written a moment ago, before the state that is refused.
+                    self.board.clear(op, self.board.place.frame(entry.seq), None).await?;
+                    return Ok(None);
+                }
+                // What stands there is what was left of an earlier time, for a second.
+                Stands::Nowhere => expected = revision,
             }
-            // What stands there is what was left of an earlier time, for a second.
-            expected = revision;
         }
         let why = "the place on the board changes at every try";
         Err(Error::new(ErrorKind::Unavailable, op, why).at(&self.spec.name))
     }
 
-    /// Takes an entry off the board whose message is no more.
+    /// Takes an entry off the board that is of no use there.
     pub(super) async fn clear_entry(
         &self,
         op: &'static str,
@@ -196,58 +211,31 @@ impl Desk {
         revision: u64,
     ) -> Result<()> {
         let of = (entry.key.as_ref(), entry.seq);
-        if let Some(removed) = self.board.remove_entry(op, of, Some(revision)).await? {
+        if let Some(removed) = self.board.remove_entry(op, of, revision).await? {
             self.state().remove(removed, entry.seq);
         }
         Ok(())
     }
 
-    /// A message of the board leaves for good. The server's word comes first: an entry without a
-    /// message is found and cleared, a message without an entry would stay for ever.
-    async fn leave_board(&self, entry: &Entry, revision: u64, word: &str) -> Result<()> {
-        self.acknowledge(SETTLE, &entry.origin, word).await?;
-        let key = entry.key.as_ref();
-        let removed = self.remove_own(entry, revision).await;
-        match (removed, self.stream.retention) {
-            (Ok(()), _) => {}
-            // The task is gone: whoever claims its entry finds that out.
-            (Err(error), Retention::WorkQueue) => {
-                tracing::debug!(%error, "an entry is left behind");
-            }
-            // It would be handed out again.
-            (Err(error), Retention::Kept | Retention::AppendOnly) => return Err(error.unknown()),
-        }
-        if let Some(key) = key {
-            // Only tidiness: a turn whose message is gone keeps nobody out.
-            if let Err(error) = self.board.end_turn(SETTLE, (key, entry.seq)).await {
-                tracing::debug!(%error, "a turn is left behind");
-            }
-        }
+    /// A message of the board leaves for good. The board has the first word: from then on nobody
+    /// gets it again, and whoever finds it there tells the server of it, should this end here.
+    async fn leave_board(&self, claim: &Claim, word: &str) -> Result<()> {
+        let Claim { entry, revision, .. } = claim;
+        let done = entry.clone().done(self.now());
+        let revision = self.change_entry(SETTLE, (entry, done), *revision).await?;
+        self.leave((&entry.origin, entry.seq), word).await.map_err(Error::unknown)?;
+        self.board.forget(entry, revision).await;
+        self.state().remove(revision, entry.seq);
         self.wake.notify_one();
-        Ok(())
-    }
-
-    async fn remove_own(&self, entry: &Entry, mut expected: u64) -> Result<()> {
-        let of = (entry.key.as_ref(), entry.seq);
-        for _ in 0..TRIES {
-            if let Some(removed) = self.board.remove_entry(SETTLE, of, Some(expected)).await? {
-                self.state().remove(removed, entry.seq);
-                return Ok(());
-            }
-            match self.revision_of(SETTLE, entry).await? {
-                Some(revision) => expected = revision,
-                // Somebody else put it right.
-                None => return Ok(()),
-            }
-        }
         Ok(())
     }
 
     /// The revision of an entry that is still in the hands of the claim of `known`: an earlier
     /// step of it whose answer was lost may have been done.
     async fn revision_of(&self, op: &'static str, known: &Entry) -> Result<Option<u64>> {
-        let (revision, there) = self.board.entry(op, known.key.as_ref(), known.seq).await?;
-        Ok(there.filter(|there| there.is_of_claim(known)).map(|_| revision))
+        let (revision, stands) = self.board.entry(op, known.key.as_ref(), known.seq).await?;
+        let is_own = matches!(stands, Stands::OnBoard(there) if there.is_of_claim(known));
+        Ok(is_own.then_some(revision))
     }
 
     /// Writes the next state of an entry that this member holds as `known`.
@@ -270,8 +258,13 @@ impl Desk {
     }
 
     /// A lease is over: what came by the server's consumer waits on the board from now on.
-    pub(super) async fn lapse(&self, hold: &Hold, way: &Way) {
-        let Way::Plain = way else { return };
+    ///
+    /// Once the server has given it out again it is somebody else's, who may be done with it.
+    pub(super) async fn lapse(&self, hold: &Hold, step: &Step) {
+        let Way::Plain(frame) = &step.way else { return };
+        if step.deadline + MARGIN <= Instant::now() {
+            return;
+        }
         if self.state().end == Some(End::Gone) {
             // Another consumer has its messages now.
             return;
@@ -279,10 +272,7 @@ impl Desk {
         let fresh = Entry::fresh((hold.seq, hold.stored), hold.origin.clone(), None);
         let entry = fresh.delivered_again(2, self.now());
         let lapsed = async {
-            if !self.is_stored(LAPSE, hold.seq).await? {
-                return Ok(());
-            }
-            self.put_on_board(LAPSE, &entry).await?;
+            self.put_on_board(LAPSE, (&entry, frame)).await?;
             self.keep_from_server(&hold.origin).await;
             Ok::<_, Error>(())
         };
@@ -291,18 +281,6 @@ impl Desk {
             tracing::debug!(%error, seq = hold.seq, "a lease is over, which the board is not told");
         }
         self.wake.notify_one();
-    }
-
-    /// Whether the message at `seq` is still in the stream, by the word of whoever leads it: a
-    /// copy may be behind, and what is not there is cleared.
-    pub(super) async fn is_stored(&self, op: &'static str, seq: u64) -> Result<bool> {
-        let wanted = GetRequest { seq: Some(seq), ..GetRequest::default() };
-        let verb = format!("STREAM.MSG.GET.{}", self.spec.stream);
-        match self.api.call::<serde_json::Value>(op, &verb, &wanted).await {
-            Ok(_) => Ok(true),
-            Err(failure) if failure.err_code() == Some(NO_MESSAGE) => Ok(false),
-            Err(failure) => Err(failure.into_error(op, &self.spec.stream)),
-        }
     }
 }
 
@@ -316,7 +294,6 @@ fn term(reason: &str) -> String {
 const SETTLE: &str = "settle";
 const EXTEND: &str = "extend";
 const LAPSE: &str = "lapse";
-const NO_MESSAGE: u32 = 10_037;
 /// How often a step is tried that others come in between of.
 const TRIES: u32 = 5;
 

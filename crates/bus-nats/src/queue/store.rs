@@ -1,21 +1,24 @@
-//! The board as it is stored: read by pages, written by compare-and-set.
+//! The board as it is stored: each record read by its own subject, written by compare-and-set.
+
+use std::time::Duration;
 
 use async_nats::HeaderMap;
-use bus_core::{Error, ErrorKind, OrderKey, Result};
+use bus_core::{ErrorKind, Frame, OrderKey, Result};
 use bus_envelope::Timestamp;
-use bus_subjects::{ConsumerName, StreamName};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::{
-    board::{BoardPlace, Entry, KeyTurn},
-    consumer::PLACED_MARK,
-    pull::Place,
+    board::{BoardPlace, Entry, Fetch, KeyTurn},
+    follow::{Follower, Wanted},
+    make::declare,
+    record::{
+        DISCARDED, GONE_FOR, Stands, last_word, read_pause, read_state, warn_unread, write_pause,
+    },
 };
 use crate::{
-    api::{Api, ApiFailure, GetRequest, RawStored, new_stream_pauses},
-    codec::set,
+    api::{Api, ApiFailure, GetRequest, PubAck, RawStored, new_stream_pauses},
+    codec::{decode_held, encode_held, get as get_header, set},
+    permissions::Layout,
     profile::Profile,
 };
 
@@ -27,44 +30,64 @@ pub(super) struct Board {
     profile: Profile,
 }
 
-/// Until when a consumer hands out nothing, as it is stored.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PauseForm {
-    v: u8,
-    until: i128,
-}
-
 impl Board {
     pub(super) fn new(place: BoardPlace, api: Api, profile: Profile) -> Self {
         Self { place, api, profile }
     }
 
-    /// Every entry of the consumer, with its revision.
-    pub(super) async fn entries(&self, op: &'static str) -> Result<Vec<(u64, Entry)>> {
-        entries(&self.api, op, self.place.states()).await
+    /// Follows all records but the frames; makes the board where there is none. Returns also how
+    /// many there are now.
+    pub(super) async fn follow(&self, op: &'static str) -> Result<(Follower, u64)> {
+        let wanted = Wanted { filter: self.place.records(), is_bare: false };
+        let mut pauses = new_stream_pauses();
+        loop {
+            match Follower::open(&self.api, op, &wanted).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    declare(&self.api, self.profile, op).await?;
+                    match pauses.next() {
+                        Some(pause) => tokio::time::sleep(pause).await,
+                        None => return Err(error),
+                    }
+                }
+                opened => return opened,
+            }
+        }
     }
 
-    /// Every entry of one key, with its revision.
-    pub(super) async fn entries_of(
-        &self,
-        op: &'static str,
-        key: &OrderKey,
-    ) -> Result<Vec<(u64, Entry)>> {
-        entries(&self.api, op, self.place.states_of(key)).await
-    }
-
-    /// The state of one entry: its revision, and `None` when it is gone.
+    /// How an entry stands, and its revision.
     pub(super) async fn entry(
         &self,
         op: &'static str,
         key: Option<&OrderKey>,
         seq: u64,
-    ) -> Result<(u64, Option<Entry>)> {
+    ) -> Result<(u64, Stands)> {
         let Some(raw) = self.last(op, self.place.state(key, seq)).await? else {
-            return Ok((0, None));
+            return Ok((0, Stands::Nowhere));
         };
-        Ok((raw.seq, read_entry(&raw)))
+        Ok((raw.seq, read_state(&raw.subject, &raw.body)))
+    }
+
+    /// How the task stands whose state is kept under `subject`.
+    pub(super) async fn stands_at(&self, op: &'static str, subject: &str) -> Result<Stands> {
+        let found = self.last(op, subject.to_owned()).await?;
+        Ok(found.map_or(Stands::Nowhere, |raw| read_state(&raw.subject, &raw.body)))
+    }
+
+    /// The frame of an entry; `None` when there is none that can be read.
+    pub(super) async fn frame(&self, op: &'static str, seq: u64) -> Result<Option<Frame>> {
+        let mut pauses = new_stream_pauses().take(BEHIND_TRIES);
+        loop {
+            let found = self.last(op, self.place.frame(seq)).await?;
+            if let Some(raw) = found.filter(|raw| get_header(&raw.headers, TTL).is_none()) {
+                let read = decode_held(&raw.headers, raw.body);
+                return Ok(read.inspect_err(|error| warn_unread(&raw.subject, error)).ok());
+            }
+            // It was stored before its entry, but the copy that answers may be behind.
+            match pauses.next().filter(|_| self.api.has_copies()) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Ok(None),
+            }
+        }
     }
 
     /// Whose turn it is in a key, with the revision of that; 0 and none when it is nobody's.
@@ -77,7 +100,9 @@ impl Board {
         if raw.body.is_empty() {
             return Ok((raw.seq, None));
         }
-        Ok((raw.seq, Some(KeyTurn::from_json(&raw.body)?)))
+        // One that nobody can read is nobody's: whoever is next takes it over.
+        let turn = KeyTurn::from_json(&raw.body);
+        Ok((raw.seq, turn.inspect_err(|error| warn_unread(&raw.subject, error)).ok()))
     }
 
     /// Until when nothing is handed out.
@@ -98,14 +123,98 @@ impl Board {
         self.write(op, subject, entry.to_json()?, Some(expected)).await
     }
 
+    /// Writes an entry that is not on the board with its frame, when `expected` is still its
+    /// revision: both at once, the frame before the state that needs it.
+    pub(super) async fn write_both(
+        &self,
+        op: &'static str,
+        (entry, frame): (&Entry, &Frame),
+        expected: u64,
+    ) -> Result<Option<u64>> {
+        let (headers, body) = encode_held(frame)?;
+        let kept = self.publish(op, self.place.frame(entry.seq), headers, body);
+        // In this order: the first one is sent first.
+        let (kept, written) = tokio::join!(kept, self.write_entry(op, entry, expected));
+        match (kept, written) {
+            (Ok(_), written) => written,
+            (Err(failure), Ok(Some(revision))) => {
+                // A state without its frame is of no use.
+                self.remove_entry(op, (entry.key.as_ref(), entry.seq), revision).await?;
+                Err(failure.into_error(op, BOARD))
+            }
+            (Err(failure), _) => Err(failure.into_error(op, BOARD)),
+        }
+    }
+
     /// Takes an entry off the board; `None` when `expected` is not its revision any more.
     pub(super) async fn remove_entry(
         &self,
         op: &'static str,
         (key, seq): (Option<&OrderKey>, u64),
-        expected: Option<u64>,
+        expected: u64,
     ) -> Result<Option<u64>> {
-        self.write(op, self.place.state(key, seq), Vec::new(), expected).await
+        self.write(op, self.place.state(key, seq), Vec::new(), Some(expected)).await
+    }
+
+    /// Takes an entry that is done off the board, with its frame. Nobody waits for it: what is left
+    /// is found by whoever follows.
+    pub(super) async fn forget(&self, entry: &Entry, revision: u64) {
+        let at = self.place.state(entry.key.as_ref(), entry.seq);
+        let state = (at, Some(revision), last_word(entry));
+        let none: (&[u8], _) = (&[], GONE_FOR);
+        let frame = (self.place.frame(entry.seq), None, none);
+        for (subject, expected, (body, ttl)) in [state, frame] {
+            let sent = async {
+                let (headers, body) = (headers_of(expected, Some(ttl))?, Bytes::from_static(body));
+                let connection = self.api.connection();
+                connection.publish(FORGET, subject, None, Some(headers), body).await
+            };
+            if let Err(error) = sent.await {
+                tracing::debug!(%error, "a record is left behind");
+            }
+        }
+    }
+
+    /// Says of a task that it was taken out of its stream: whoever has it is done with it, and
+    /// nobody puts it on the board again for `at_least`.
+    pub(super) async fn write_discarded(
+        &self,
+        op: &'static str,
+        subject: &str,
+        at_least: Duration,
+    ) -> Result<()> {
+        let ttl = at_least.as_secs().saturating_add(DISCARDED_FOR).to_string();
+        let headers = headers_of(None, Some(&ttl))?;
+        let body = Bytes::from_static(DISCARDED);
+        let written = self.publish(op, subject.to_owned(), headers, body).await;
+        written.map(drop).map_err(|failure| failure.into_error(op, BOARD))
+    }
+
+    /// Takes a record off the board, whatever it holds.
+    pub(super) async fn clear(
+        &self,
+        op: &'static str,
+        subject: String,
+        expected: Option<u64>,
+    ) -> Result<()> {
+        self.write(op, subject, Vec::new(), expected).await.map(drop)
+    }
+
+    /// Says who fetches placed messages from now on when `expected` is still the revision.
+    pub(super) async fn write_fetch(
+        &self,
+        op: &'static str,
+        fetch: &Fetch,
+        expected: u64,
+    ) -> Result<Option<u64>> {
+        self.write(op, self.place.fetch(), fetch.to_json()?, Some(expected)).await
+    }
+
+    /// Says that nobody fetches, when `expected` is still the revision. Nobody waits for it.
+    pub(super) async fn free_fetch(&self, expected: u64) -> Result<()> {
+        let (subject, headers) = (self.place.fetch(), headers_of(Some(expected), None)?);
+        let body = Fetch::nobody().to_json()?.into();
+        self.api.connection().publish(FORGET, subject, None, Some(headers), body).await
     }
 
     /// Gives the turn of a key to a message when `expected` is still its revision.
@@ -116,20 +225,8 @@ impl Board {
         expected: u64,
     ) -> Result<Option<u64>> {
         let turn = KeyTurn { holder: seq }.to_json()?;
-        self.write(op, self.place.turn(key), turn, Some(expected)).await
-    }
-
-    /// Gives the turn of a key back when the message at `seq` has it.
-    pub(super) async fn end_turn(
-        &self,
-        op: &'static str,
-        (key, seq): (&OrderKey, u64),
-    ) -> Result<()> {
-        let (revision, turn) = self.turn(op, key).await?;
-        if turn.is_some_and(|turn| turn.holder == seq) {
-            self.write(op, self.place.turn(key), Vec::new(), Some(revision)).await?;
-        }
-        Ok(())
+        let headers = headers_of(Some(expected), Some(TURN_FOR))?;
+        self.write_with(op, self.place.turn(key), (headers, turn)).await
     }
 
     /// Tells all members until when nothing is handed out.
@@ -138,10 +235,7 @@ impl Board {
         op: &'static str,
         until: Option<Timestamp>,
     ) -> Result<()> {
-        let form = until.map(|until| PauseForm { v: VERSION, until: until.unix_ns() });
-        let body = form.map(|form| serde_json::to_vec(&form)).transpose().map_err(|error| {
-            Error::new(ErrorKind::Invalid, op, "cannot be written as JSON").because(error)
-        })?;
+        let body = until.map(|until| write_pause(op, until)).transpose()?;
         self.write(op, self.place.pause(), body.unwrap_or_default(), None).await?;
         Ok(())
     }
@@ -159,96 +253,55 @@ impl Board {
         body: Vec<u8>,
         expected: Option<u64>,
     ) -> Result<Option<u64>> {
-        let mut headers = HeaderMap::new();
-        if let Some(expected) = expected {
-            set(&mut headers, EXPECTED, &expected.to_string())?;
-        }
-        if body.is_empty() {
-            set(&mut headers, TTL, GONE_FOR)?;
-        }
-        let body = Bytes::from(body);
-        let publish = || self.api.publish(op, subject.clone(), headers.clone(), body.clone());
-        let mut pauses = new_stream_pauses();
-        let written = loop {
-            match publish().await {
-                // The first record of all makes the board.
-                Err(ApiFailure::Bus(error)) if error.kind() == ErrorKind::NotFound => {
-                    self.declare(op).await?;
-                    match pauses.next() {
-                        Some(pause) => tokio::time::sleep(pause).await,
-                        None => break Err(ApiFailure::Bus(error)),
-                    }
-                }
-                written => break written,
-            }
-        };
-        match written {
+        let headers = headers_of(expected, body.is_empty().then_some(GONE_FOR))?;
+        self.write_with(op, subject, (headers, body)).await
+    }
+
+    async fn write_with(
+        &self,
+        op: &'static str,
+        subject: String,
+        (headers, body): (HeaderMap, Vec<u8>),
+    ) -> Result<Option<u64>> {
+        match self.publish(op, subject, headers, body.into()).await {
             Ok(ack) => Ok(Some(ack.seq)),
             Err(failure) if failure.is_stale() => Ok(None),
             Err(failure) => Err(failure.into_error(op, BOARD)),
         }
     }
-
-    async fn declare(&self, op: &'static str) -> Result<()> {
-        let config = json!({
-            "name": BOARD,
-            "subjects": ["vakq.>"],
-            "retention": "limits",
-            "storage": "file",
-            "discard": "old",
-            "max_msgs_per_subject": 1,
-            "num_replicas": self.profile.replicas(),
-            "allow_direct": true,
-            "allow_msg_ttl": true,
-            "republish": { "src": "vakq.>", "dest": "vakqr.>" },
-        });
-        let asked = self.api.call::<Value>(op, &format!("STREAM.CREATE.{BOARD}"), &config).await;
-        asked.map(drop).map_err(|failure| failure.into_error(op, BOARD))
+    async fn publish(
+        &self,
+        op: &'static str,
+        subject: String,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<PubAck, ApiFailure> {
+        let mut pauses = new_stream_pauses();
+        loop {
+            match self.api.publish(op, &subject, headers.clone(), body.clone()).await {
+                // The first record of all makes the board.
+                Err(ApiFailure::Bus(error)) if error.kind() == ErrorKind::NotFound => {
+                    declare(&self.api, self.profile, op).await?;
+                    match pauses.next() {
+                        Some(pause) => tokio::time::sleep(pause).await,
+                        None => return Err(ApiFailure::Bus(error)),
+                    }
+                }
+                written => return written,
+            }
+        }
     }
 }
 
-/// Clears everything of every making of a consumer.
-pub(super) async fn clear(
-    api: &Api,
-    op: &'static str,
-    (stream, name): (&StreamName, &ConsumerName),
-) -> Result<()> {
-    let body = json!({ "filter": BoardPlace::all_of(stream, name) });
-    let asked = api.call::<Value>(op, &format!("STREAM.PURGE.{BOARD}"), &body).await;
-    match asked.map_err(|failure| failure.into_error(op, BOARD)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+fn headers_of(expected: Option<u64>, ttl: Option<&str>) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    if let Some(expected) = expected {
+        set(&mut headers, EXPECTED, &expected.to_string())?;
     }
-}
-
-async fn entries(api: &Api, op: &'static str, filter: String) -> Result<Vec<(u64, Entry)>> {
-    let found = read_entries(api, op, filter).await?;
-    Ok(found.into_iter().map(|(_, revision, entry)| (revision, entry)).collect())
-}
-
-/// The entries of several consumers under `filter`, with their subjects and revisions.
-pub(super) async fn read_entries(
-    api: &Api,
-    op: &'static str,
-    filter: String,
-) -> Result<Vec<(String, u64, Entry)>> {
-    let mut entries = Vec::new();
-    let mut from = 1;
-    loop {
-        let wanted = GetRequest {
-            seq: Some(from),
-            next_by_subj: Some(filter.clone()),
-            batch: Some(PAGE),
-            ..GetRequest::default()
-        };
-        let page = get(api, op, BOARD, &wanted).await?;
-        let Some(last) = page.last() else { return Ok(entries) };
-        from = last.seq + 1;
-        entries.extend(page.into_iter().filter_map(|raw| {
-            let entry = read_entry(&raw)?;
-            Some((raw.subject, raw.seq, entry))
-        }));
+    if let Some(ttl) = ttl {
+        set(&mut headers, TTL, ttl)?;
     }
+    Ok(headers)
 }
 
 /// Direct gets; of the board, which may not be there yet, nothing then.
@@ -258,59 +311,21 @@ pub(super) async fn get(
     stream: &str,
     wanted: &GetRequest,
 ) -> Result<Vec<RawStored>> {
-    match api.get(op, stream, wanted).await.map_err(|failure| failure.into_error(op, stream)) {
-        Err(error) if error.kind() == ErrorKind::NotFound && stream == BOARD => Ok(Vec::new()),
-        got => got,
-    }
-}
-
-/// The entry in a record; `None` for one that is gone, and for what no engine wrote.
-pub(super) fn read_entry(raw: &RawStored) -> Option<Entry> {
-    read_state(&raw.subject, &raw.body)
-}
-
-/// As [`read_entry`], of a record that the server tells of.
-pub(super) fn read_state(subject: &str, body: &[u8]) -> Option<Entry> {
-    if body.is_empty() {
-        return None;
-    }
-    let read = Entry::from_json(body);
-    let why = match read {
-        Ok(entry) if belongs(subject, &entry) => return Some(entry),
-        Ok(_) => "it is about another task".to_owned(),
-        Err(error) => error.to_string(),
+    let got = match stream {
+        BOARD => api.get_if_made(op, stream, wanted).await,
+        _ => api.get(op, stream, wanted).await,
     };
-    tracing::warn!(subject, why, "a record on the board is left alone");
-    None
-}
-
-/// Whether an entry says about itself what its subject says: nothing is acknowledged but the task
-/// that it stands for, whoever wrote it.
-fn belongs(subject: &str, entry: &Entry) -> bool {
-    let Some((stream, name, making)) = BoardPlace::owner(subject) else { return false };
-    let (Ok(stream_name), Ok(consumer)) = (StreamName::parse(stream), ConsumerName::parse(name))
-    else {
-        return false;
-    };
-    let place = BoardPlace::new(&stream_name, &consumer, making);
-    let is_there = place.state(entry.key.as_ref(), entry.seq) == subject;
-    let is_own =
-        |(of, by): (&str, &str)| of == stream && by.strip_suffix(PLACED_MARK).unwrap_or(by) == name;
-    let origin = Place::read(&entry.origin).filter(|origin| origin.seq == entry.seq);
-    is_there && origin.is_some() && Place::of(&entry.origin).is_some_and(is_own)
-}
-
-/// The time in a pause record; `None` when it was lifted.
-pub(super) fn read_pause(body: &[u8]) -> Option<Timestamp> {
-    let form: PauseForm = serde_json::from_slice(body).ok()?;
-    (form.v == VERSION).then(|| Timestamp::from_unix_ns(form.until))
+    got.map_err(|failure| failure.into_error(op, stream))
 }
 
 /// The stream of all boards.
-pub(super) const BOARD: &str = "VAK_BOARD";
+pub(super) const BOARD: &str = Layout::BOARD;
 const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 const TTL: &str = "Nats-TTL";
-/// How long it can be seen that a record is gone, in seconds.
-const GONE_FOR: &str = "1";
-const PAGE: usize = 500;
-const VERSION: u8 = 1;
+/// How long a turn can be seen, in seconds: longer than any claim takes.
+const TURN_FOR: &str = "60";
+const FORGET: &str = "settle";
+/// How much longer than a lease that stands there, in seconds.
+const DISCARDED_FOR: u64 = 3600;
+/// How often a copy that may be behind is asked again, 42 ms in all.
+const BEHIND_TRIES: usize = 5;

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use bus_core::{Result, Stored};
+use bus_core::{Error, ErrorKind, Result, Stored};
 use bus_subjects::{Filter, StreamName};
 use futures_core::Stream;
 use futures_util::stream;
 
 use super::decode;
 use crate::{
-    api::{Api, GetRequest, RawStored},
+    api::{Api, GetRequest, Part, RawStored, new_stream_pauses},
     codec::{PLACED, placed_filter},
 };
 
@@ -20,7 +20,7 @@ pub(super) fn read(
     filter: &Filter,
     (from, until): (u64, u64),
 ) -> impl Stream<Item = Result<Stored>> + Send + 'static {
-    let line = |wanted: String| Line { wanted, next: Some(from), got: VecDeque::new() };
+    let line = |wanted: String| Line { wanted, next: Some(from), got: VecDeque::new(), waited: 0 };
     let lines = if *filter == Filter::all() {
         vec![line(filter.as_str().to_owned())]
     } else {
@@ -28,6 +28,24 @@ pub(super) fn read(
     };
     let reader = Reader { api, stream, lines, until };
     stream::unfold(reader, |mut reader| async move { Some((reader.next().await?, reader)) })
+}
+
+/// What `parts` of a stream tell, in the order of their positions.
+pub(super) fn read_parts(parts: Vec<Part>) -> impl Stream<Item = Result<Stored>> + Send + 'static {
+    stream::unfold(parts, |mut parts| async move {
+        let mut first: Option<(usize, u64)> = None;
+        for (at, part) in parts.iter_mut().enumerate() {
+            match part.peek().await {
+                Ok(Some(seq)) if first.is_none_or(|(_, least)| seq < least) => {
+                    first = Some((at, seq));
+                }
+                Ok(_) => {}
+                Err(error) => return Some((Err(error), Vec::new())),
+            }
+        }
+        let next = parts.get_mut(first?.0)?.take()?;
+        Some((decode(next), parts))
+    })
 }
 
 /// Merges what is read line by line.
@@ -44,6 +62,8 @@ struct Line {
     /// Where to go on; `None` at the end.
     next: Option<u64>,
     got: VecDeque<RawStored>,
+    /// How often was waited for a copy.
+    waited: usize,
 }
 
 impl Reader {
@@ -70,7 +90,6 @@ impl Line {
         until: u64,
         is_merged: bool,
     ) -> Result<()> {
-        const OP: &str = "replay";
         while self.got.is_empty()
             && let Some(next) = self.next.filter(|next| *next <= until)
         {
@@ -84,6 +103,10 @@ impl Line {
             let got = api.get(OP, stream.as_str(), &wanted).await;
             let got = got.map_err(|failure| failure.into_error(OP, stream))?;
             self.next = got.last().map(|last| last.seq.saturating_add(1));
+            if self.next.is_none() && self.is_behind(api, stream, (next, until)).await? {
+                self.next = Some(next);
+                continue;
+            }
             let is_placed = self.wanted.starts_with(PLACED);
             // A filter with a wildcard in front matches the subjects of placed messages as well,
             // which the other line reads.
@@ -97,5 +120,33 @@ impl Line {
     }
 }
 
+impl Line {
+    /// Whether the copy that answers has not all of the rest yet; then some time has passed.
+    async fn is_behind(
+        &mut self,
+        api: &Api,
+        stream: &StreamName,
+        (next, until): (u64, u64),
+    ) -> Result<bool> {
+        // Behind an import nobody may ask who leads: then a copy's word has to do.
+        if !api.has_copies() || !api.keeps_itself() {
+            return Ok(false);
+        }
+        let led = api.next_led(OP, stream.as_str(), (next, &self.wanted)).await;
+        let led = led.map_err(|failure| failure.into_error(OP, stream))?;
+        if led.is_none_or(|seq| seq > until) {
+            return Ok(false);
+        }
+        let Some(pause) = new_stream_pauses().nth(self.waited) else {
+            let why = "the copy that answers has fallen behind";
+            return Err(Error::new(ErrorKind::Unavailable, OP, why).at(stream));
+        };
+        self.waited += 1;
+        tokio::time::sleep(pause).await;
+        Ok(true)
+    }
+}
+
+const OP: &str = "replay";
 const MESSAGES_AT_ONCE: usize = 256;
 const BYTES_AT_ONCE: usize = 4 << 20;

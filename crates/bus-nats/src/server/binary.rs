@@ -129,11 +129,14 @@ impl ServerBinary {
 impl Version {
     /// The oldest server that has what the bus needs (atomic batches came with it).
     pub const OLDEST: Self = Self { major: 2, minor: 12, patch: 0 };
+    /// The oldest server that can be linked with others: since then acknowledgements name the
+    /// domain that they belong to.
+    pub const LINKED: Self = Self { major: 2, minor: 14, patch: 0 };
     /// The server that the tests run.
     pub const TESTED: Self = Self { major: 2, minor: 15, patch: 1 };
 
     /// Reads `2.15.1`; what stands behind the third number (`-RC.1`) is passed over.
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let core = text.split(['-', '+']).next()?;
         let mut numbers = core.split('.').map(|number| number.parse().ok());
         let version =

@@ -1,7 +1,7 @@
 //! The configuration of a server that we start: every setting we rely on, written out.
 //!
-//! What is not here stays off: clusters, leaf nodes, web sockets, MQTT, and, unless asked for, the
-//! monitoring port.
+//! What is not here stays off, as MQTT and gateways; clusters, leaf nodes, web sockets and the
+//! monitoring port are off unless asked for.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -9,9 +9,16 @@ use std::{
     time::Duration,
 };
 
-use bus_crypto::{PublicKey, jwt::Permissions};
-
 use super::{error::ServerError, text};
+
+pub use address::HostPort;
+pub use links::{Cluster, LeafDoor, LeafNodes, LeafRemote, LeafTls, RoutePassword, WebSocketDoor};
+pub use login::{Authorization, NkeyUser, Resolver};
+
+mod address;
+mod check;
+mod links;
+mod login;
 
 /// What a server is told, apart from the directory it works in.
 #[derive(Debug, Clone)]
@@ -27,6 +34,9 @@ pub struct ServerConfig {
     /// The largest payload in bytes, headers counted. Default 4 MiB: a body of 1 MiB grows by a
     /// third as base64, and headers, sealing and the engine's own bookkeeping come on top.
     pub payload_bytes_max: u32,
+    /// The longest line of the protocol that a client may send, in bytes. Default 65,536: a token
+    /// travels on one, and the server's own 4,096 are too few for an agent with several roles.
+    pub control_line_bytes_max: u32,
     /// When written messages are brought to the disk. Default [`SyncPolicy::Always`].
     pub sync: SyncPolicy,
     /// The most bytes of all streams in memory. Default `None`: the server takes three quarters of
@@ -46,8 +56,25 @@ pub struct ServerConfig {
     pub lame_duck_grace: Duration,
     /// Who may connect. Default everybody who reaches the address.
     pub authorization: Authorization,
+    /// How long whoever connects may take to prove who it is, and with it how long a service that
+    /// admits users may think about it. Default 2 s. Means nothing where nobody has to prove it.
+    pub login_within: Duration,
+    /// Where the tokens of accounts are. Default [`Resolver::Memory`].
+    pub resolver: Resolver,
+    /// The token of the user that whoever comes without a token is taken for, so that a service
+    /// which admits users is asked. Default `None`. Only with [`Authorization::Jwt`].
+    pub sentinel: Option<String>,
     /// Encrypts connections. Default `None`.
     pub tls: Option<ServerTls>,
+    /// The name of this server's or cluster's JetStream among those that leaf nodes link together:
+    /// letters, digits, `-` and `_`. Default `None`; needed beside leaf nodes.
+    pub domain: Option<String>,
+    /// The cluster that the server belongs to. Default `None`: it stands alone.
+    pub cluster: Option<Cluster>,
+    /// The leaf nodes and hubs that it is linked with. Default none.
+    pub leafnodes: LeafNodes,
+    /// Where browsers connect. Default `None`.
+    pub websocket: Option<WebSocketDoor>,
 }
 
 /// When written messages are brought to the disk.
@@ -58,33 +85,6 @@ pub enum SyncPolicy {
     /// At this interval: a power cut loses what was acknowledged since. A killed server loses
     /// nothing.
     Every(Duration),
-}
-
-/// Who may connect.
-#[derive(Debug, Clone)]
-pub enum Authorization {
-    /// Everybody who reaches the address.
-    Open,
-    /// These users, each proving that it has the key.
-    Nkeys(Vec<NkeyUser>),
-    /// The users of these accounts, by tokens.
-    Jwt {
-        /// The operator's token.
-        operator: String,
-        /// The account that sees the server's own events; must be one of `accounts`.
-        system_account: PublicKey,
-        /// The accounts and their tokens.
-        accounts: Vec<(PublicKey, String)>,
-    },
-}
-
-/// A user that is known by its key.
-#[derive(Debug, Clone)]
-pub struct NkeyUser {
-    /// The user's public key (`U…`).
-    pub key: PublicKey,
-    /// What it may do; `None` means everything.
-    pub permissions: Option<Permissions>,
 }
 
 /// The certificate of the server, all as paths of PEM files.
@@ -107,6 +107,7 @@ impl Default for ServerConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             monitor: None,
             payload_bytes_max: 4 * 1024 * 1024,
+            control_line_bytes_max: 64 * 1024,
             sync: SyncPolicy::Always,
             memory_bytes_max: None,
             file_bytes_max: None,
@@ -115,80 +116,48 @@ impl Default for ServerConfig {
             lame_duck_duration: Duration::from_secs(30),
             lame_duck_grace: Duration::from_secs(2),
             authorization: Authorization::Open,
+            login_within: Duration::from_secs(2),
+            resolver: Resolver::Memory,
+            sentinel: None,
             tls: None,
+            domain: None,
+            cluster: None,
+            leafnodes: LeafNodes::default(),
+            websocket: None,
         }
     }
 }
 
 impl ServerConfig {
-    /// Writes the whole configuration of a server that works in `dir`.
+    /// Writes the whole configuration of a server that works in `dir` and that somebody else
+    /// starts. A [`RoutePassword`] and nothing else secret stands in it.
+    ///
+    /// Needs [`super::Version::LINKED`] when [`is_linked`](Self::is_linked).
     ///
     /// # Errors
-    /// [`ServerError::Config`] for a setting that the server would refuse or read otherwise.
+    /// [`ServerError::Config`] for a setting that the server would refuse or read otherwise, or
+    /// that would let in more than was meant.
     pub fn render(&self, dir: &Path) -> Result<String, ServerError> {
         self.check()?;
-        text::render(self, dir)
+        text::render(self, dir, None)
     }
 
-    fn check(&self) -> Result<(), ServerError> {
-        let refuse = |field, reason: String| Err(ServerError::config(field, reason));
-        if self.name.contains(char::is_whitespace) {
-            return refuse("name", "expected no white space".to_owned());
-        }
-        let is_open = matches!(self.authorization, Authorization::Open);
-        if is_open && !self.listen.ip().is_loopback() {
-            return refuse("listen", format!("{} without authorization", self.listen.ip()));
-        }
-        if let Some(monitor) = self.monitor.filter(|monitor| !monitor.ip().is_loopback()) {
-            let reason =
-                format!("expected a loopback address, not {}: it asks nobody", monitor.ip());
-            return refuse("monitor", reason);
-        }
-        if !(PAYLOAD_BYTES_LEAST..=PAYLOAD_BYTES_MOST).contains(&self.payload_bytes_max) {
-            let reason = format!("expected {PAYLOAD_BYTES_LEAST} to {PAYLOAD_BYTES_MOST} bytes");
-            return refuse("payload_bytes_max", reason);
-        }
-        if self.lame_duck_duration < LAME_DUCK_LEAST {
-            return refuse("lame_duck_duration", format!("expected at least {LAME_DUCK_LEAST:?}"));
-        }
-        if self.lame_duck_grace >= self.lame_duck_duration {
-            let reason = format!("expected less than the {:?} of all", self.lame_duck_duration);
-            return refuse("lame_duck_grace", reason);
-        }
-        if self.tls.as_ref().is_some_and(|tls| tls.verify && tls.ca.is_none()) {
-            return refuse("tls.ca", "expected the signers of clients to verify".to_owned());
-        }
-        self.authorization.check()
+    /// The same for a server that says in the folder `ports` which ports it took.
+    pub(super) fn render_with_ports(
+        &self,
+        dir: &Path,
+        ports: &Path,
+    ) -> Result<String, ServerError> {
+        self.check()?;
+        text::render(self, dir, Some(ports))
+    }
+
+    /// Whether the server may meet another one: it has a domain, a cluster or leaf nodes.
+    ///
+    /// Then its acknowledgements name the domain that they belong to; without that one of another
+    /// domain would settle a task of this one.
+    #[must_use]
+    pub fn is_linked(&self) -> bool {
+        self.domain.is_some() || self.cluster.is_some() || self.leafnodes.is_used()
     }
 }
-
-impl Authorization {
-    fn check(&self) -> Result<(), ServerError> {
-        let refuse = |reason: &str| Err(ServerError::config("authorization", reason));
-        match self {
-            Self::Open => Ok(()),
-            // The server takes an empty list for no authorization at all.
-            Self::Nkeys(users) if users.is_empty() => refuse("expected at least one user"),
-            Self::Nkeys(users) => {
-                let is_user = |user: &NkeyUser| user.key.kind() == bus_crypto::NkeyKind::User;
-                if !users.iter().all(is_user) {
-                    return refuse("expected public keys of users (`U…`)");
-                }
-                Ok(())
-            }
-            Self::Jwt { system_account, accounts, .. } => {
-                if !accounts.iter().any(|(key, _)| key == system_account) {
-                    return refuse("expected the system account among the accounts");
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Enough for a credential and a small answer; less would break the server's own requests.
-const PAYLOAD_BYTES_LEAST: u32 = 64 * 1024;
-/// What the server queues for one client before it cuts it off; a larger payload never fits.
-const PAYLOAD_BYTES_MOST: u32 = 64 * 1024 * 1024;
-/// The server refuses less.
-const LAME_DUCK_LEAST: Duration = Duration::from_secs(30);

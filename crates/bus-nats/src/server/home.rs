@@ -13,7 +13,7 @@ use std::{
 
 use rustix::fs::OFlags;
 
-use super::{error::ServerError, text::PORTS};
+use super::error::ServerError;
 
 /// A server's directory, taken until this is dropped.
 #[derive(Debug)]
@@ -76,9 +76,14 @@ impl Home {
         written.map_err(ServerError::io("write", &path))
     }
 
-    /// An empty folder for the file that says which ports the server took.
+    /// The folder for the file that says which ports the server took.
+    pub(super) fn ports(&self) -> PathBuf {
+        self.dir.join("ports")
+    }
+
+    /// The same folder, empty.
     pub(super) fn fresh_ports(&self) -> Result<PathBuf, ServerError> {
-        let ports = self.dir.join(PORTS);
+        let ports = self.ports();
         make_dir(&ports)?;
         let entries = fs::read_dir(&ports).map_err(ServerError::io("read", &ports))?;
         for entry in entries {

@@ -20,6 +20,8 @@ pub(super) struct Wait<'a> {
     pub(super) ports: &'a Path,
     /// The address it was told to listen on.
     pub(super) listen: SocketAddr,
+    /// Whether its JetStream answers without other servers.
+    pub(super) is_alone: bool,
     pub(super) within: Duration,
     /// Set by somebody else to end the waiting.
     pub(super) cancel: &'a AtomicBool,
@@ -36,7 +38,8 @@ impl Wait<'_> {
             }
             if let Some(port) = port_of(self.ports, self.process.pid()) {
                 let address = reachable(SocketAddr::new(self.listen.ip(), port));
-                match ask(address, self.process.pid(), limit.left().min(ANSWER_WITHIN)) {
+                let limit = limit.left().min(ANSWER_WITHIN);
+                match ask(address, self.process.pid(), self.is_alone, limit) {
                     Ok(None) => return Ok(address),
                     Ok(Some(reason)) => missing = reason,
                     Err(_) => missing = "it does not answer on its port",
@@ -101,9 +104,14 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 
 /// Says what is missing, or nothing when the server is ready.
 ///
-/// Where a login is needed the greeting has to do: the server opens its port after `JetStream`
-/// has read its store.
-fn ask(address: SocketAddr, pid: u32, limit: Duration) -> io::Result<Option<&'static str>> {
+/// Where a login or another server is needed the greeting has to do: the server opens its port
+/// after `JetStream` has read its store.
+fn ask(
+    address: SocketAddr,
+    pid: u32,
+    is_alone: bool,
+    limit: Duration,
+) -> io::Result<Option<&'static str>> {
     let limit = limit.max(Duration::from_millis(1));
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
     stream.set_read_timeout(Some(limit))?;
@@ -116,7 +124,7 @@ fn ask(address: SocketAddr, pid: u32, limit: Duration) -> io::Result<Option<&'st
     if !greeting.jetstream {
         return Ok(Some("JetStream is not on yet"));
     }
-    if greeting.auth_required || greeting.tls_required {
+    if greeting.auth_required || greeting.tls_required || !is_alone {
         return Ok(None);
     }
     let inbox = format!("_INBOX.vakbus-ready.{pid}");

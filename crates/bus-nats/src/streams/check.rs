@@ -3,6 +3,8 @@
 use bus_core::{Error, ErrorKind, Result, StreamSpec};
 use bus_subjects::{Filter, Subject};
 
+use crate::codec::UNKEPT;
+
 /// Refuses a specification that no engine takes.
 ///
 /// # Errors
@@ -23,12 +25,21 @@ pub(super) fn check_spec(spec: &StreamSpec) -> Result<()> {
         if is_reserved_filter(filter) {
             return refuse(format!("{filter} reaches into the reserved subjects"));
         }
+        if let Some(plane) = UNKEPT.into_iter().find(|plane| reaches(filter, plane)) {
+            return refuse(format!("{filter} reaches into {plane}>, which no stream keeps"));
+        }
         let mut earlier = spec.filters.iter().take(at);
         if let Some(earlier) = earlier.find(|earlier| earlier.overlaps(filter)) {
             return refuse(format!("{filter} overlaps {earlier}"));
         }
     }
     Ok(())
+}
+
+/// Whether a filter could match a subject of a plane.
+fn reaches(filter: &Filter, plane: &str) -> bool {
+    let all = Filter::parse(&format!("{plane}>"));
+    all.is_ok_and(|all| all.overlaps(filter))
 }
 
 /// Whether no stream may keep a subject: an append to it would be a call of the server, or a
@@ -47,7 +58,8 @@ fn first_level(text: &str) -> &str {
     text.split('.').next().unwrap_or_default()
 }
 
-/// `vakp` stands before placed messages, `vakq` and `vakqr` before the state of work queues.
+/// `vakp` stands before placed messages, `vakq` before the records of work queues, and `vakqr`
+/// before what a board that was made by an earlier engine tells of them.
 fn is_own_level(level: &str) -> bool {
     let is_inbox = level.starts_with("_INBOX");
     level.starts_with('$') || is_inbox || matches!(level, "vakp" | "vakq" | "vakqr")

@@ -180,7 +180,8 @@ const UNWANTED: [&str; 13] = [
     "first_seq",
 ];
 
-const COPIES: &str = "num_replicas";
+/// The setting of how many copies there are.
+pub(super) const COPIES: &str = "num_replicas";
 /// The note that holds the specification.
 const SPEC: &str = "vak.spec";
 /// Explicit, because the server's own default is 1000.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use bus_core::{Bus, ErrorKind, Expect, Frame, FrameId, Outcome, Retention, StreamSpec};
 use bus_crypto::{
-    NkeyKind, SigningKey, SystemEntropy,
+    Credentials, NkeyKind, SigningKey, SystemEntropy,
     jwt::{Permissions, SubjectPermission},
 };
 use bus_nats::{
@@ -16,6 +16,12 @@ use bus_nats::{
 };
 use bus_subjects::{Filter, StreamName, Subject};
 use bus_testserver::TestServer;
+
+use tokens::Tokens;
+
+mod inspect;
+#[path = "../server/tokens.rs"]
+mod tokens;
 
 fn user() -> Arc<SigningKey> {
     Arc::new(SigningKey::generate(NkeyKind::User, &SystemEntropy::new()).unwrap())
@@ -162,6 +168,31 @@ async fn no_secret_is_printed() {
     assert!(shown.contains(&key.public().text()) && !shown.contains(seed.as_str()));
     let shown = format!("{:?}", NatsOptions::new("nats://me:s3cret@127.0.0.1:4222"));
     assert!(shown.contains("127.0.0.1:4222") && !shown.contains("s3cret"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_too_long_for_the_server_is_told_as_that() {
+    let tokens = Tokens::new();
+    let config = ServerConfig {
+        authorization: tokens.authorization(),
+        control_line_bytes_max: 4_096,
+        ..ServerConfig::default()
+    };
+    let server = TestServer::start_with(config);
+    let open = async |subjects: usize| {
+        let subjects = (0..subjects).map(|n| format!("vak.events.one.session-{n}.>")).collect();
+        let (token, key) = tokens.user(|claims| claims.permissions.publish.allow = subjects);
+        let credentials = Credentials::from_parts(&token, &key.seed_text()).unwrap();
+        let auth = NatsAuth::Jwt(Arc::new(credentials));
+        NatsBus::open(NatsOptions { auth, ..options(&server) }).await
+    };
+    open(40).await.unwrap();
+    for subjects in [100, 1_000] {
+        let refused = open(subjects).await.unwrap_err();
+        assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotDone));
+        let said = refused.to_string();
+        assert!(said.contains("too long for this server: set its max_control_line"), "{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

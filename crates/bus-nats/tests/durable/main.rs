@@ -12,6 +12,8 @@ use bus_subjects::{Filter, StreamName, Subject};
 use bus_testserver::TestServer;
 use futures_util::{StreamExt, stream};
 
+mod copies;
+mod denied;
 mod together;
 
 /// A server with one stream over `work.>`.

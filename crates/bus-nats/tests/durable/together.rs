@@ -196,7 +196,8 @@ async fn a_refused_subject_is_denied_and_the_others_are_stored() {
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Denied, Outcome::NotDone), "{error}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+// On one thread nothing is answered before this waits.
+#[tokio::test]
 async fn who_gives_up_takes_nobody_along() {
     let bench = bench(spec(Retention::WorkQueue)).await;
     let mut waiting = Vec::new();

@@ -46,6 +46,7 @@ async fn append_until_full(bus: NatsBus, writer: u64) -> Vec<(String, u64)> {
             Err(error) => {
                 let told = (error.kind(), error.outcome());
                 assert_eq!(told, (ErrorKind::Full, Outcome::NotDone), "{error:?}");
+                assert!(error.is_stream_full(), "{error:?}");
                 return taken;
             }
         }

@@ -15,9 +15,13 @@ use libtest_mimic::{Arguments, Trial};
 
 mod away;
 mod clock;
+mod cluster;
 mod deleted;
+mod election;
+mod fewer;
 mod freeze;
 mod full;
+mod heard;
 mod kill;
 mod queue;
 mod reader;
@@ -63,6 +67,16 @@ faults![
         two_engines_on_one_durable_name_share_its_tasks,
         a_member_that_never_reads_keeps_no_task_from_others;
     clock: a_client_whose_clock_is_an_hour_off_keeps_every_time;
+    cluster: a_killed_leader_loses_nothing_acknowledged,
+        a_frozen_follower_holds_up_nobody,
+        two_lost_servers_refuse_and_store_nothing_alone,
+        a_repeat_that_is_refused_ends_no_stream;
+    heard: a_subscription_is_in_force_at_every_server_also_while_one_is_frozen;
+    election: acknowledgements_return_half_a_second_after_the_election,
+        a_frozen_leader_is_replaced_for_clients_of_others_and_its_own;
+    fewer: two_of_three_go_on_after_a_cold_start,
+        one_of_three_alone_takes_nothing,
+        a_stream_is_never_made_in_fewer_copies;
 ];
 
 fn main() -> ExitCode {

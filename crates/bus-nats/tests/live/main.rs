@@ -20,6 +20,9 @@ use bus_subjects::{Filter, StreamName, Subject};
 use bus_testserver::TestServer;
 use futures_util::StreamExt as _;
 
+mod burst;
+mod ends;
+
 const TOKENS: &str = "vak.events.w1.s1.tokens";
 const TELEMETRY: &str = "vak.events.w1.s1.telemetry";
 

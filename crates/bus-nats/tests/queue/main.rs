@@ -20,6 +20,9 @@ use bus_subjects::{ConsumerName, Filter, StreamName, Subject};
 use bus_testserver::TestServer;
 use futures_util::StreamExt as _;
 
+mod board;
+mod frozen;
+
 async fn bus(server: &TestServer) -> NatsBus {
     NatsBus::open(NatsOptions::new(server.url())).await.unwrap()
 }
@@ -341,6 +344,7 @@ async fn a_consumer_of_placed_tasks_from_an_earlier_making_is_replaced() {
     let raw = async_nats::connect(server.url()).await.unwrap();
     let left_behind = r#"{"stream_name":"WORK","config":{"name":"coder+p","durable_name":"coder+p",
         "ack_policy":"explicit","filter_subject":"vakp.*.*.work.coder","max_ack_pending":1,
+        "max_waiting":16384,
         "metadata":{"vak.made":"earlier"}},"action":"create"}"#;
     let made =
         raw.request("$JS.API.CONSUMER.CREATE.WORK.coder+p", left_behind.into()).await.unwrap();

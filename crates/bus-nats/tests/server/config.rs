@@ -8,17 +8,16 @@ use std::{
 };
 
 use bus_crypto::{
-    NkeyKind, PublicKey, SigningKey, SystemEntropy,
-    jwt::{
-        AccountClaims, JetStreamLimits, OperatorClaims, Permissions, ResponsePermission,
-        SubjectPermission, encode_account, encode_operator,
-    },
+    NkeyKind, PublicKey,
+    jwt::{Permissions, ResponsePermission, SubjectPermission},
 };
 use bus_nats::server::{
-    Authorization, NatsServer, NkeyUser, ServerConfig, ServerError, ServerOptions, ServerTls,
-    SyncPolicy,
+    Authorization, Cluster, NatsServer, NkeyUser, ServerConfig, ServerError, ServerOptions,
+    ServerTls, SyncPolicy,
 };
 use bus_testserver::TestServer;
+
+use crate::{linked::linked, tokens::Tokens};
 
 #[test]
 fn the_default_configuration_is_written_out() {
@@ -52,8 +51,10 @@ fn the_server_accepts_the_default_configuration() {
 
 #[test]
 fn the_server_accepts_every_setting() {
-    // Certificates must exist; connections are tested with real ones.
-    accept(&ServerConfig { tls: None, ..everything() });
+    // Certificates must exist; `linked` has real ones.
+    let mut config = ServerConfig { tls: None, ..everything() };
+    config.cluster.as_mut().unwrap().tls = None;
+    accept(&config);
 }
 
 #[test]
@@ -67,24 +68,7 @@ fn the_server_reads_a_strange_directory_as_it_is() {
 
 #[test]
 fn a_server_with_tokens_of_accounts_starts() {
-    let entropy = SystemEntropy::new();
-    let new = |kind| SigningKey::generate(kind, &entropy).unwrap();
-    let (operator, system, account) =
-        (new(NkeyKind::Operator), new(NkeyKind::Account), new(NkeyKind::Account));
-    let mut claims = OperatorClaims::new("o", *operator.public(), 0);
-    claims.system_account = Some(*system.public());
-    let token = encode_operator(&claims, &operator).unwrap();
-    let token_of = |key: &SigningKey, jetstream| {
-        let mut claims = AccountClaims::new("a", *key.public(), *operator.public(), 0);
-        claims.limits.jetstream = jetstream;
-        encode_account(&claims, &operator).unwrap()
-    };
-    let accounts = vec![
-        (*system.public(), token_of(&system, JetStreamLimits::default())),
-        (*account.public(), token_of(&account, JetStreamLimits::unlimited())),
-    ];
-    let authorization =
-        Authorization::Jwt { operator: token, system_account: *system.public(), accounts };
+    let authorization = Tokens::new().authorization();
     let server = TestServer::start_with(ServerConfig { authorization, ..ServerConfig::default() });
     assert!(server.pid().is_some());
 }
@@ -150,7 +134,7 @@ fn what_the_server_would_refuse_is_refused_before() {
 }
 
 /// Holds a configuration against the server's own reader.
-fn accept(config: &ServerConfig) {
+pub(crate) fn accept(config: &ServerConfig) {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("server.conf");
     std::fs::write(&file, config.render(home.path()).unwrap()).unwrap();
@@ -162,14 +146,14 @@ fn accept(config: &ServerConfig) {
 }
 
 /// The setting that is refused.
-fn refused(config: &ServerConfig) -> &'static str {
+pub(crate) fn refused(config: &ServerConfig) -> &'static str {
     match config.render(Path::new("/var/lib/vakbus")) {
         Err(ServerError::Config { field, .. }) => field,
         other => panic!("{other:?}"),
     }
 }
 
-/// No setting is at its default.
+/// No setting is at its default, but those of operator mode and of a leaf node.
 fn everything() -> ServerConfig {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let permissions = Permissions {
@@ -182,11 +166,20 @@ fn everything() -> ServerConfig {
         ..Permissions::default()
     };
     let user = |fill| PublicKey::from_bytes(NkeyKind::User, [fill; 32]);
+    let tls = ServerTls {
+        cert: PathBuf::from("/etc/vakbus/cert.pem"),
+        key: PathBuf::from("/etc/vakbus/key.pem"),
+        ca: Some(PathBuf::from("/etc/vakbus/ca.pem")),
+        verify: true,
+    };
+    let doors = linked();
     ServerConfig {
         name: "hub-one".to_owned(),
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 4222)),
         monitor: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 8222))),
         payload_bytes_max: 8 * 1024 * 1024,
+        control_line_bytes_max: 32 * 1024,
+        login_within: Duration::from_millis(2_500),
         sync: SyncPolicy::Every(Duration::from_secs(120)),
         memory_bytes_max: Some(64 * 1024 * 1024),
         file_bytes_max: Some(1024 * 1024 * 1024),
@@ -199,11 +192,9 @@ fn everything() -> ServerConfig {
             NkeyUser { key: user(2), permissions: Some(forever) },
             NkeyUser { key: user(3), permissions: None },
         ]),
-        tls: Some(ServerTls {
-            cert: PathBuf::from("/etc/vakbus/cert.pem"),
-            key: PathBuf::from("/etc/vakbus/key.pem"),
-            ca: Some(PathBuf::from("/etc/vakbus/ca.pem")),
-            verify: true,
-        }),
+        tls: Some(tls.clone()),
+        cluster: doors.cluster.map(|cluster| Cluster { tls: Some(tls), ..cluster }),
+        // The rest belongs to accounts and has its own page.
+        ..doors
     }
 }

@@ -2,7 +2,9 @@
 #![cfg(test)]
 
 mod config;
+mod linked;
 mod one;
 mod orphan;
 mod supervised;
+mod tokens;
 mod wire;

@@ -30,6 +30,14 @@ impl Wire {
         })
     }
 
+    /// Connects as the user of this token, which has this key.
+    pub(crate) fn to_with(url: &str, token: &str, user: &SigningKey) -> io::Result<Self> {
+        Self::connect(url, |nonce| {
+            let signature = BASE64URL_NOPAD.encode(&user.sign(nonce.as_bytes()));
+            format!(r#","jwt":"{token}","sig":"{signature}""#)
+        })
+    }
+
     fn connect(url: &str, login: impl FnOnce(&str) -> String) -> io::Result<Self> {
         let address = url.split_once("://").expect("a URL").1;
         let stream = TcpStream::connect(address)?;
@@ -50,6 +58,20 @@ impl Wire {
 
     /// Asks and returns the body of the answer.
     pub(crate) fn request(&mut self, subject: &str, body: &str) -> io::Result<String> {
+        self.ask(subject, body)?;
+        self.line()
+    }
+
+    /// Asks and returns where an answer to the answer goes.
+    pub(crate) fn reply_of(&mut self, subject: &str, body: &str) -> io::Result<String> {
+        let head = self.ask(subject, body)?;
+        self.line()?;
+        let reply = head.split(' ').nth(3).expect("a subject, a number, a reply and a length");
+        Ok(reply.to_owned())
+    }
+
+    /// Asks and returns the head of the answer, behind which its body stands.
+    fn ask(&mut self, subject: &str, body: &str) -> io::Result<String> {
         self.requests += 1;
         let (inbox, sid) = (format!("_INBOX.wire.{}", self.requests), self.requests);
         let length = body.len();
@@ -59,7 +81,7 @@ impl Wire {
             let line = self.line()?;
             assert!(!line.starts_with("-ERR"), "{line}");
             if line.starts_with("MSG ") {
-                return self.line();
+                return Ok(line);
             }
         }
     }

@@ -51,7 +51,7 @@ fn start() -> Instant {
 }
 
 /// The figures that a process shows whose program file has this name.
-fn figures_of_a_process_named(name: &OsStr) -> (Figures, Stat) {
+fn figures_of_a_process_named(name: &OsStr) -> (system::Figures, Stat) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::os::unix::fs::symlink("/bin/cat", &path).unwrap();
@@ -139,7 +139,7 @@ fn an_idle_process_has_a_rate_of_zero() {
 
 #[test]
 fn the_rate_covers_samples_that_came_too_early() {
-    let mut probe = Probe { pid: 0, start_ticks: None, baseline: None };
+    let mut probe = Probe { process: None, baseline: None };
     let now = start();
     let second = Duration::from_secs;
     assert_eq!(probe.rate(second(1), now), (None, Duration::ZERO));
@@ -178,7 +178,9 @@ fn a_process_that_ended_gives_no_sample_before_and_after_it_was_waited_for() {
 fn a_pid_that_now_belongs_to_another_process_gives_no_sample() {
     let sitting = Sitting::shell("read x");
     let mut probe = Probe::new(sitting.child.id());
-    probe.start_ticks = probe.start_ticks.map(|ticks| ticks - 1);
+    if let Some(process) = &mut probe.process {
+        process.start_ticks -= 1;
+    }
     assert_eq!(probe.sample(start()), None);
 }
 
@@ -187,4 +189,59 @@ fn a_pid_that_nobody_has_gives_no_sample() {
     for pid in [u32::MAX, i32::MAX as u32] {
         assert_eq!(Probe::new(pid).sample(start()), None);
     }
+}
+
+#[test]
+fn an_identity_of_another_boot_is_another_process() {
+    let sitting = Sitting::shell("read x");
+    let process = ProcessIdentity::of(sitting.child.id()).unwrap();
+    assert!(process.is_running());
+    let other = ProcessIdentity { boot_id: uuid::Uuid::from_u128(1), ..process };
+    assert!(!other.is_running());
+}
+
+#[test]
+fn an_identity_of_another_start_is_another_process() {
+    let sitting = Sitting::shell("read x");
+    let process = ProcessIdentity::of(sitting.child.id()).unwrap();
+    let earlier = ProcessIdentity { start_ticks: process.start_ticks - 1, ..process };
+    assert!(!earlier.is_running());
+}
+
+#[test]
+fn a_process_that_ended_runs_no_more() {
+    let mut sitting = Sitting::shell("read x");
+    let process = ProcessIdentity::of(sitting.child.id()).unwrap();
+    drop(sitting.child.stdin.take());
+    sitting.child.wait().unwrap();
+    assert!(!process.is_running());
+}
+
+#[test]
+fn nobody_has_an_identity_under_a_pid_that_nobody_has() {
+    for pid in [0, u32::MAX, i32::MAX as u32] {
+        assert_eq!(ProcessIdentity::of(pid), None);
+    }
+}
+
+#[test]
+fn a_renamed_thread_is_the_same_process() {
+    let rename = "printf 'x) R 1 1 (y' > /proc/$$/comm; echo; read x";
+    let mut sitting = Sitting::shell(&format!("read x; {rename}"));
+    let before = ProcessIdentity::of(sitting.child.id()).unwrap();
+    sitting.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    sitting.line();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", before.pid)).unwrap();
+    assert!(stat.contains("(x) R 1 1 (y)"), "{stat}");
+    assert_eq!(ProcessIdentity::of(before.pid), Some(before));
+    assert!(before.is_running());
+}
+
+#[test]
+fn a_sleep_of_the_machine_is_in_the_interval() {
+    let mut probe = Probe { process: None, baseline: None };
+    let now = start();
+    probe.rate(Duration::from_secs(1), now);
+    let (rate, interval) = probe.rate(Duration::from_secs(4), at(now, 60_000));
+    assert_eq!((rate, interval), (Some(0.05), Duration::from_secs(60)));
 }

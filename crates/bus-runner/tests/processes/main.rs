@@ -5,4 +5,9 @@
 mod ending;
 mod environment;
 mod output;
+mod pty;
+mod sessions;
+mod starting;
+mod stopping;
 mod support;
+mod telemetry;

@@ -11,14 +11,18 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
-use bus_runner::{CommandSpec, OutputSink, OutputStream, RunReport, StopSignal, run};
+use bus_runner::{
+    CommandSpec, ExitKind, OutputSink, OutputStream, RunReport, StopSignal, Terminal, TerminalSize,
+    run,
+};
 
-/// Keeps all output in memory and tells who asks about each chunk of stdout.
+/// Keeps all output in memory and tells who asks about each chunk of stdout, or of a terminal.
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) pid: Option<u32>,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
+    pub(crate) sizes: Vec<TerminalSize>,
     pub(crate) chunk_bytes_max: usize,
     heard: Option<mpsc::UnboundedSender<Bytes>>,
 }
@@ -39,14 +43,56 @@ impl OutputSink for Kept {
     async fn chunk(&mut self, stream: OutputStream, bytes: Bytes) {
         self.chunk_bytes_max = self.chunk_bytes_max.max(bytes.len());
         match stream {
-            OutputStream::Stdout => self.stdout.extend_from_slice(&bytes),
-            OutputStream::Stderr => self.stderr.extend_from_slice(&bytes),
+            OutputStream::Stdout | OutputStream::Terminal => self.stdout.extend_from_slice(&bytes),
+            OutputStream::Stderr => return self.stderr.extend_from_slice(&bytes),
         }
-        if let (OutputStream::Stdout, Some(heard)) = (stream, &self.heard) {
+        if let Some(heard) = &self.heard {
             let _ignored = heard.send(bytes); // nobody has to listen
         }
     }
+
+    async fn resized(&mut self, size: TerminalSize) {
+        self.sizes.push(size);
+    }
 }
+
+/// What a command writes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Ends {
+    Pipes,
+    Terminal,
+}
+
+impl Ends {
+    pub(crate) fn of(self, mut spec: CommandSpec) -> CommandSpec {
+        spec.terminal = (self == Self::Terminal).then(|| Terminal::new(TerminalSize::default()));
+        spec
+    }
+
+    /// A shell script as a command with these ends, and with a short grace.
+    pub(crate) fn shell(self, script: &str) -> CommandSpec {
+        self.of(shell(script))
+    }
+}
+
+/// Runs each of these cases twice: with pipes, and with a terminal.
+macro_rules! with_both_ends {
+    ($($case:ident)*) => {
+        mod pipes {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::support::Ends::Pipes).await;
+            })*
+        }
+        mod terminal {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::support::Ends::Terminal).await;
+            })*
+        }
+    };
+}
+pub(crate) use with_both_ends;
 
 /// A shell script as a command, with a short grace.
 pub(crate) fn shell(script: &str) -> CommandSpec {
@@ -62,6 +108,11 @@ pub(crate) async fn finished(spec: &CommandSpec, stdin: impl Into<Bytes>) -> (Ru
     let running = run(&command, stdin.into(), &mut kept, StopSignal::new());
     let report = within(running).await;
     (report, kept)
+}
+
+/// Runs a command to its end and returns how that was.
+pub(crate) async fn exit_of(spec: &CommandSpec) -> ExitKind {
+    finished(spec, "").await.0.exit
 }
 
 /// Waits for `event`, at most a minute.

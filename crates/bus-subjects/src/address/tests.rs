@@ -13,6 +13,7 @@ fn the_registered_patterns_are_written_as_specified() {
         "vak.events.*.*.tokens",
         "vak.events.*.*.terminal",
         "vak.events.*.*.telemetry",
+        "vak.events.*.*.alert",
         "vak.work.*.*.task",
         "vak.agent.*.*.inbox",
         "vak.receipts.*.*.completed",
@@ -22,6 +23,7 @@ fn the_registered_patterns_are_written_as_specified() {
         "vak.room.*.*.control",
         "vak.keys.*.*.grant",
         "vak.state.*.*.changed",
+        "vak.outbox.*.*.record",
         "vak.history.*.*.*",
         "vak.call.*.*.*",
         "vak.conditions.*.*.*",
@@ -160,6 +162,19 @@ proptest! {
     }
 
     #[test]
+    fn the_kind_of_a_subject_is_that_of_its_address(
+        root in "vak|a",
+        word in "events|work|call|a",
+        ids in proptest::collection::vec("[a-z~.!]{1,3}", 2),
+        last in "tokens|task|[a-z~!]{1,3}",
+    ) {
+        if let Ok(subject) = Subject::parse(&format!("{root}.{word}.{}.{last}", ids.join("."))) {
+            let parsed = Address::parse(&subject).map(|address| address.kind());
+            prop_assert_eq!(Address::kind_of(&subject), parsed);
+        }
+    }
+
+    #[test]
     fn an_address_lies_in_the_pattern_of_its_kind(address in any_address()) {
         let filter = address.kind().filter(Some(address.workspace()));
         prop_assert!(filter.matches(&address.subject()));
@@ -185,6 +200,7 @@ fn sample(kind: AddressKind, workspace: &str, x: &str, y: &str) -> Address {
         AddressKind::Tokens => Address::Tokens { workspace, session: x.parse().unwrap() },
         AddressKind::Terminal => Address::Terminal { workspace, session: x.parse().unwrap() },
         AddressKind::Telemetry => Address::Telemetry { workspace, session: x.parse().unwrap() },
+        AddressKind::Alert => Address::Alert { workspace, session: x.parse().unwrap() },
         AddressKind::Task => Address::Task { workspace, role: x.parse().unwrap() },
         AddressKind::Inbox => Address::Inbox { workspace, agent: x.parse().unwrap() },
         AddressKind::Receipt => Address::Receipt { workspace, session: x.parse().unwrap() },
@@ -194,6 +210,7 @@ fn sample(kind: AddressKind, workspace: &str, x: &str, y: &str) -> Address {
         AddressKind::RoomControl => Address::RoomControl { workspace, room: x.parse().unwrap() },
         AddressKind::KeyGrant => Address::KeyGrant { workspace, agent: x.parse().unwrap() },
         AddressKind::StateChanged => Address::StateChanged { workspace, kind: x.parse().unwrap() },
+        AddressKind::Outbox => Address::Outbox { workspace, agent: x.parse().unwrap() },
         AddressKind::History => {
             Address::History { workspace, kind: x.parse().unwrap(), key: y.parse().unwrap() }
         }

@@ -95,11 +95,45 @@ fn nobody_discards_evidence() {
 }
 
 #[test]
+fn keepers_record_and_whoever_hears_events_reads_what_was_recorded() {
+    let discard = Filter::parse("$JS.API.STREAM.MSG.DELETE.VAK_REC_w1").unwrap();
+    let events = Filter::parse("vak.events.w1.s2.terminal").unwrap();
+    for role in Role::ALL {
+        let policy = AclPolicy::for_role(role, &scope());
+        assert_eq!(policy.can_publish_filter(&discard), role == Role::Keeper, "{role}");
+        for kind in ["tokens", "terminal"] {
+            let recorded = Filter::parse(&format!("vak.history.w1.{kind}.s2")).unwrap();
+            assert_eq!(policy.can_publish_filter(&recorded), role == Role::Keeper, "{role}");
+            let reads = policy.can_subscribe(&events) || role == Role::Keeper;
+            assert_eq!(policy.can_subscribe(&recorded), reads, "{role}");
+        }
+        let other = Filter::parse("vak.history.w1.model.k").unwrap();
+        assert!(!policy.can_subscribe(&other) && !policy.can_publish_filter(&other), "{role}");
+    }
+}
+
+#[test]
 fn only_operators_take_a_task_out_of_its_queue() {
     let discard = Filter::parse("$JS.API.STREAM.MSG.DELETE.VAK_WORK_w1").unwrap();
     for role in Role::ALL {
         let may = AclPolicy::for_role(role, &scope()).can_publish_filter(&discard);
         assert_eq!(may, role == Role::Operator, "{role}");
+    }
+}
+
+#[test]
+fn an_outbox_is_filled_by_its_own_agent_and_by_operators_and_emptied_by_keepers() {
+    for role in Role::ALL {
+        let policy = AclPolicy::for_role(role, &scope());
+        let [own, other] = ["vak.outbox.w1.a1.record", "vak.outbox.w1.a2.record"]
+            .map(|text| Filter::parse(text).unwrap());
+        let fills = matches!(role, Role::Orchestrator | Role::Operator);
+        assert_eq!(policy.can_publish_filter(&own), fills, "{role}");
+        assert_eq!(policy.can_publish_filter(&other), role == Role::Operator, "{role}");
+        let state = Filter::parse("$KV.VAK_OUTBOX_w1.k").unwrap();
+        assert_eq!(policy.can_publish_filter(&state), role == Role::Keeper, "{role}");
+        let take = Filter::parse("$JS.API.CONSUMER.DELETE.VAK_OUTBOX_w1.courier").unwrap();
+        assert_eq!(policy.can_publish_filter(&take), role == Role::Keeper, "{role}");
     }
 }
 
@@ -124,6 +158,18 @@ fn calls_are_asked_by_orchestrators_and_operators_and_heard_by_workers_of_the_mo
         for wider in ["vak.call.w1.judge.review", "vak.call.w1.>", "vak.call.w1.*.review"] {
             assert!(!policy.can_subscribe(&Filter::parse(wider).unwrap()), "{role}: {wider}");
         }
+    }
+}
+
+#[test]
+fn every_role_reads_the_directory_of_its_workspace_and_none_writes_there() {
+    for role in Role::ALL {
+        let policy = AclPolicy::for_role(role, &scope());
+        let [own, other] = ["$KV.VAK_AGENTS_w1.certificate.U1", "$KV.VAK_AGENTS_w2.account"]
+            .map(|text| Filter::parse(text).unwrap());
+        assert!(policy.can_subscribe(&own), "{role}");
+        assert!(!policy.can_subscribe(&other), "{role}");
+        assert!(!policy.can_publish_filter(&own), "{role}");
     }
 }
 
@@ -165,24 +211,35 @@ allow subscribe $KV.VAK_RESULTS_w1.*
 allow subscribe $KV.VAK_CANCELS_w1.*
 allow subscribe vak.call.w1.coder.*
 allow subscribe _INBOX.a1.>
+allow subscribe $KV.VAK_AGENTS_w1.>
 [orchestrator]
 allow publish vak.work.w1.*.task
 allow publish vak.agent.w1.*.inbox
 allow publish vak.call.w1.*.*
+allow publish vak.outbox.w1.a1.record
 allow subscribe vak.agent.w1.a1.inbox
 allow subscribe vak.events.w1.>
 allow subscribe vak.receipts.w1.*.completed
 allow subscribe vak.dlq.w1.*.failed
 allow subscribe $KV.VAK_RESULTS_w1.*
 allow subscribe $O.VAK_RESULTS_w1.M.*
+allow subscribe vak.outbox.w1.a1.record
+allow subscribe $KV.VAK_OUTBOX_w1.*
+allow subscribe vak.history.w1.tokens.*
+allow subscribe vak.history.w1.terminal.*
 allow subscribe _INBOX.a1.>
+allow subscribe $KV.VAK_AGENTS_w1.>
 [observer]
 allow subscribe vak.events.w1.>
+allow subscribe vak.history.w1.tokens.*
+allow subscribe vak.history.w1.terminal.*
 allow subscribe _INBOX.a1.>
+allow subscribe $KV.VAK_AGENTS_w1.>
 [operator]
 allow publish vak.work.w1.*.task
 allow publish vak.agent.w1.*.inbox
 allow publish vak.call.w1.*.*
+allow publish vak.outbox.w1.a1.record
 allow publish vak.dlq.w1.*.failed
 allow publish vak.conditions.w1.*.*
 allow publish vak.approvals.w1.*.request
@@ -193,33 +250,55 @@ allow publish $JS.API.STREAM.INFO.VAK_WORK_w1
 allow publish $JS.API.CONSUMER.LIST.VAK_WORK_w1
 allow publish $JS.API.CONSUMER.PAUSE.VAK_WORK_w1.*
 allow publish $JS.API.STREAM.SNAPSHOT.VAK_WORK_w1
+allow publish vak.outbox.w1.*.record
+allow publish $JS.API.STREAM.INFO.VAK_OUTBOX_w1
 allow subscribe vak.agent.w1.a1.inbox
 allow subscribe vak.events.w1.>
 allow subscribe vak.receipts.w1.*.completed
 allow subscribe vak.dlq.w1.*.failed
 allow subscribe $KV.VAK_RESULTS_w1.*
 allow subscribe $O.VAK_RESULTS_w1.M.*
+allow subscribe vak.outbox.w1.a1.record
+allow subscribe $KV.VAK_OUTBOX_w1.*
+allow subscribe vak.history.w1.tokens.*
+allow subscribe vak.history.w1.terminal.*
 allow subscribe vak.approvals.w1.*.request
 allow subscribe vak.conditions.w1.*.*
 allow subscribe vak.work.w1.*.task
 allow subscribe $KV.VAK_CLAIMS_w1.*
 allow subscribe $KV.VAK_CANCELS_w1.*
+allow subscribe vak.outbox.w1.*.record
 allow subscribe _INBOX.a1.>
+allow subscribe $KV.VAK_AGENTS_w1.>
 [auditor]
 allow subscribe vak.receipts.w1.*.completed
 allow subscribe vak.approvals.w1.*.request
 allow subscribe vak.dlq.w1.*.failed
 allow subscribe vak.events.w1.>
+allow subscribe vak.history.w1.tokens.*
+allow subscribe vak.history.w1.terminal.*
 allow subscribe _INBOX.a1.>
+allow subscribe $KV.VAK_AGENTS_w1.>
 [keeper]
 allow publish vak.dlq.w1.*.failed
 allow publish vak.conditions.w1.*.*
 allow publish $KV.VAK_CLAIMS_w1.*
 allow publish $JS.API.STREAM.MSG.DELETE.VAK_DLQ
+allow publish $KV.VAK_OUTBOX_w1.*
+allow publish $JS.API.CONSUMER.DELETE.VAK_OUTBOX_w1.*
+allow publish $JS.API.STREAM.MSG.DELETE.VAK_REC_w1
+allow publish vak.history.w1.tokens.*
+allow publish vak.history.w1.terminal.*
 allow subscribe vak.work.w1.*.task
 allow subscribe vak.conditions.w1.*.*
 allow subscribe $KV.VAK_CLAIMS_w1.*
+allow subscribe vak.outbox.w1.*.record
+allow subscribe $KV.VAK_OUTBOX_w1.*
+allow subscribe vak.history.w1.tokens.*
+allow subscribe vak.history.w1.terminal.*
 allow subscribe _INBOX.a1.>
+allow subscribe $KV.VAK_AGENTS_w1.>
 [view]
 allow subscribe _INBOX.a1.>
+allow subscribe $KV.VAK_AGENTS_w1.>
 ";

@@ -50,3 +50,12 @@ fn every_case_of_the_source_is_on_the_page() {
 fn a_page_that_says_something_else_is_stale() {
     assert!(!settle(&Repo::find().unwrap(), "# Another page\n", false).unwrap());
 }
+
+#[test]
+fn the_part_of_the_cluster_names_what_is_not_kept_there() {
+    let part = render_cluster(&rows());
+    assert!(part.contains(": 2 kept, 1 not applicable."), "{part}");
+    let left = "|---|---|\n| A restart keeps all | not applicable: it forgets |\n\
+                | A late settle is refused | **broken** |\n";
+    assert!(part.ends_with(left), "{part}");
+}

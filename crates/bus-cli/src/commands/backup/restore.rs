@@ -6,13 +6,14 @@ use bus_core::{Clock, SystemClock};
 use bus_disk::Contents;
 use serde_json::json;
 
-use super::{refuse_nats, unsound};
+use super::{kind::Kind, nats, unsound};
 use crate::{
     args::{Global, RestoreArgs},
-    engine::{self, Paths, disk_options, open_disk},
+    engine::{self, NatsPlace, Paths, disk_options, open_disk},
     error::{CliError, Exit},
     home::Home,
     print as out,
+    secrets::Secrets,
 };
 
 /// Restores a backup.
@@ -22,8 +23,11 @@ pub(crate) fn run(args: &RestoreArgs, global: &Global) -> Result<Exit, CliError>
         return Err(CliError::usage(what).next("leave it out"));
     }
     let home = Home::locate(global.data_dir.as_deref())?;
-    refuse_nats(global, &home, "restore")?;
     let paths = Paths::new(global, &home);
+    if Kind::of(&args.dir) == Kind::Nats {
+        return nats::restore(&args.dir, (&home, &paths), global);
+    }
+    refuse_nats(&args.dir, &home, global)?;
     refuse_a_bus(&home, &paths)?;
     bus_disk::verify_backup(&args.dir).map_err(|error| unsound(&error))?;
     home.create()?;
@@ -34,8 +38,25 @@ pub(crate) fn run(args: &RestoreArgs, global: &Global) -> Result<Exit, CliError>
     tell(&paths.bus, contents, global)
 }
 
+/// Refuses a bus that NATS servers keep: another engine's copy is of no use to them.
+fn refuse_nats(dir: &Path, home: &Home, global: &Global) -> Result<(), CliError> {
+    let who = match NatsPlace::find(global, home, &Secrets::new(&global.config, home)) {
+        Ok(None) => return Ok(()),
+        // It is a server's, whether it runs or not.
+        Err(error) if error.code() == Exit::Unreachable => {
+            "the nats-server of `vakbus up --nats`".to_owned()
+        }
+        found => {
+            found?.map_or_else(String::new, |place| format!("the servers at {}", place.told()))
+        }
+    };
+    let what = format!("{who} keep this bus, and {} is no backup of servers", dir.display());
+    let next = "name a backup that was made of NATS servers, or another --data-dir without them";
+    Err(CliError::usage(what).next(next))
+}
+
 /// Refuses a data directory that has a bus, or somebody who is about to have one.
-fn refuse_a_bus(home: &Home, paths: &Paths) -> Result<(), CliError> {
+pub(super) fn refuse_a_bus(home: &Home, paths: &Paths) -> Result<(), CliError> {
     if paths.is_served() {
         let pid =
             paths.running().map_or_else(String::new, |daemon| format!(", pid {}", daemon.pid));
@@ -51,7 +72,11 @@ fn refuse_a_bus(home: &Home, paths: &Paths) -> Result<(), CliError> {
 }
 
 /// Opens what was restored as the daemon will, and says what is in it.
-async fn read_back(paths: &Paths, draft: &Path, global: &Global) -> Result<Contents, CliError> {
+pub(super) async fn read_back(
+    paths: &Paths,
+    draft: &Path,
+    global: &Global,
+) -> Result<Contents, CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let mut options = disk_options(paths, global, global.config.sync(), &clock);
     options.dir = draft.to_owned();

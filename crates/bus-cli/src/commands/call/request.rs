@@ -1,7 +1,5 @@
 //! `vakbus request`: asks a module, and prints its answer.
 
-use std::io::{self, Write};
-
 use bus_core::{CallOutcome, ErrorKind, Opened};
 use bus_envelope::Draft;
 use serde_json::json;
@@ -80,11 +78,7 @@ fn tell(opened: &Opened, outcome: &str, global: &Global) -> Result<(), CliError>
         let line = json!({ "outcome": outcome, "request_hash": cause });
         return out::json(&out::with(message_json(opened), line));
     }
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(&opened.payload).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(out::unwritten(&error)),
-        _ => Ok(()),
-    }
+    out::Others::print(&opened.payload)
 }
 
 fn text_of(opened: &Opened) -> String {

@@ -95,7 +95,7 @@ impl Work {
                         is_draining = true;
                         out::remark("finishing what runs; a second signal stops it now");
                     }
-                    Wanted::StopNow => stop.kill_now(),
+                    Wanted::StopNow => stop.end(),
                 },
                 _tick = renewals.tick() => session.renew(),
             }

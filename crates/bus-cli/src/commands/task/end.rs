@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bus_core::{
-    DeadLetterEvent, Endpoint, Frame, Opened, Results, Seq, Stored, TaskResult, planes,
+    DeadLetterEvent, Endpoint, Follow, Frame, Opened, Results, Seq, Stored, TaskResult, planes,
 };
 use bus_envelope::EventHash;
 use bus_evidence::{RECEIPT_COMPLETED, WorkReceipt};
@@ -54,13 +54,6 @@ pub(super) struct Ends<'a> {
     id: String,
     /// The task's leaf hash, when it is known: another task with the same id is not meant.
     hash: Option<EventHash>,
-}
-
-/// How far a stream was looked through.
-struct Walk {
-    stream: StreamName,
-    filter: Filter,
-    next: Seq,
 }
 
 /// How often dead letters are looked for while somebody waits.
@@ -200,8 +193,8 @@ impl<'a> Ends<'a> {
         (is_about && receipt.task_id == self.id).then_some(receipt)
     }
 
-    async fn next_receipt(&self, walk: &mut Walk) -> Result<Option<End>, CliError> {
-        self.walk(walk, |_, opened| {
+    async fn next_receipt(&self, follow: &mut Follow) -> Result<Option<End>, CliError> {
+        self.walk(follow, |_, opened| {
             let receipt = WorkReceipt::parse(&opened.payload).ok()?;
             let cause = opened.envelope.lineage.cause;
             let is_ours = receipt.task_id == self.id && self.hash.is_none_or(|h| cause == Some(h));
@@ -211,8 +204,8 @@ impl<'a> Ends<'a> {
         .await
     }
 
-    async fn next_letter(&self, walk: &mut Walk) -> Result<Option<End>, CliError> {
-        self.walk(walk, |stored, opened| {
+    async fn next_letter(&self, follow: &mut Follow) -> Result<Option<End>, CliError> {
+        self.walk(follow, |stored, opened| {
             let event = DeadLetterEvent::from_json(&opened.payload).ok()?;
             let cause = opened.envelope.lineage.cause;
             let is_ours =
@@ -225,30 +218,31 @@ impl<'a> Ends<'a> {
     /// Looks through what is new in a stream; the last one that fits counts.
     async fn walk(
         &self,
-        walk: &mut Walk,
+        follow: &mut Follow,
         fits: impl Fn(&Stored, &Opened) -> Option<End>,
     ) -> Result<Option<End>, CliError> {
-        let (stream, filter) = (walk.stream.clone(), walk.filter.clone());
-        let mut records = self.agent.engine.replay(stream, filter, walk.next).await?;
-        let mut found = None;
-        while let Some(stored) = records.next().await {
-            let stored = stored?;
-            walk.next = Seq(stored.seq.0.saturating_add(1));
-            if let Ok(opened) = self.endpoint().open(&stored.frame) {
-                found = fits(&stored, &opened).or(found);
-            }
-        }
+        let (endpoint, mut found) = (self.endpoint(), None);
+        follow
+            .look(|stored| {
+                if let Ok(opened) = endpoint.open(&stored.frame) {
+                    found = fits(&stored, &opened).or(found.take());
+                }
+            })
+            .await?;
         Ok(found)
     }
 
-    fn letters(&self) -> Result<Walk, CliError> {
-        let filter = AddressKind::DeadLetter.filter(Some(self.endpoint().workspace()));
-        Ok(Walk { stream: planes::dead_letters_stream()?, filter, next: Seq(1) })
+    fn letters(&self) -> Result<Follow, CliError> {
+        Ok(self.follow(planes::dead_letters_stream()?, AddressKind::DeadLetter))
     }
 
-    fn receipts(&self) -> Result<Walk, CliError> {
-        let filter = AddressKind::Receipt.filter(Some(self.endpoint().workspace()));
-        Ok(Walk { stream: planes::receipts_stream()?, filter, next: Seq(1) })
+    fn receipts(&self) -> Result<Follow, CliError> {
+        Ok(self.follow(planes::receipts_stream()?, AddressKind::Receipt))
+    }
+
+    fn follow(&self, stream: StreamName, kind: AddressKind) -> Follow {
+        let filter = kind.filter(Some(self.endpoint().workspace()));
+        Follow::new(self.endpoint().clone(), stream, filter, Seq(1))
     }
 
     fn results(&self) -> Results {

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::{end::Ends, print};
 use crate::{
     args::{Global, SendArgs, When},
+    commands::outbox,
     engine::{self, Agent, Scope, Session},
     error::{CliError, Exit},
     print as out,
@@ -37,7 +38,10 @@ async fn send(
     if args.wait.is_some() {
         session.place().check_shared("work on the task while this command waits for it")?;
     }
-    let agent = session.agent(Part::Operator, Scope::default()).await?;
+    let agent = match args.to_hub {
+        true => session.agent_to_hub(Part::Operator).await?,
+        false => session.agent(Part::Operator, Scope::default()).await?,
+    };
     let sent = agent.endpoint.send(outgoing(args, payload, &agent)?).await;
     let sent = sent.map_err(|error| refused(args, error))?;
     if !session.place().outlives() {
@@ -49,7 +53,7 @@ async fn send(
     };
     out::remark(&format!("sent task {}", sent.id));
     match Ends::new(&agent, &sent.id, Some(sent.hash)).wait(patience.0).await? {
-        Some(end) => print::end(&agent, &sent.id, &end, global).await,
+        Some(end) => print::end(&agent, &sent.id, &end, (None, global)).await,
         None => Err(print::no_end(&sent.id)),
     }
 }
@@ -57,10 +61,15 @@ async fn send(
 /// The failure to send a task; an id that was used before is a task that can be looked at.
 fn refused(args: &SendArgs, error: bus_core::Error) -> CliError {
     match (&args.id, error.kind()) {
+        (Some(id), ErrorKind::Conflict) if args.to_hub => {
+            let what = format!("a record with the id {id} was sent before; nothing is stored now");
+            CliError::new(Exit::Failed, what).next("vakbus outbox ls --state at-hub")
+        }
         (Some(id), ErrorKind::Conflict) => {
             let what = format!("a task with the id {id} was sent before; nothing is stored now");
             CliError::new(Exit::Failed, what).next(format!("vakbus task show {id}"))
         }
+        _ if args.to_hub => outbox::missing(error),
         _ => error.into(),
     }
 }

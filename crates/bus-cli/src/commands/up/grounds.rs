@@ -10,9 +10,10 @@ use bus_core::Engine;
 use bus_link::Admission;
 use bus_subjects::WorkspaceId;
 
+use super::registrar::Registrar;
 use crate::{
-    engine::declare,
-    error::CliError,
+    engine::{NatsPlace, declare},
+    error::{CliError, Exit},
     home::{Home, State},
     print as out,
     workspace::Workspace,
@@ -21,17 +22,26 @@ use crate::{
 /// What is served, as far as it was noticed.
 pub(super) struct Grounds {
     home: Home,
-    engine: Arc<dyn Engine>,
-    /// Who is let in, where that is decided here.
-    admission: Option<Admission>,
+    site: Site,
     served: BTreeMap<WorkspaceId, Served>,
     /// Workspaces that could not be opened; each is told once.
     broken: HashSet<WorkspaceId>,
+    /// What went wrong the last time.
+    told: Option<String>,
+}
+
+/// Where the workspaces are.
+pub(super) enum Site {
+    /// On one engine of this machine, which lets in whom this process admits.
+    Own(Arc<dyn Engine>, Admission),
+    /// On NATS servers, each workspace in accounts of its own.
+    Servers(Box<NatsPlace>, Box<Registrar>),
 }
 
 /// One workspace that is served.
 struct Served {
     workspace: Workspace,
+    engine: Arc<dyn Engine>,
     /// What tells it from a later one of its name.
     state: Option<State>,
     /// When its revocations were changed last, as they were read; none when they are to be read
@@ -40,9 +50,8 @@ struct Served {
 }
 
 impl Grounds {
-    pub(super) fn new(home: Home, engine: Arc<dyn Engine>, admission: Option<Admission>) -> Self {
-        let (served, broken) = (BTreeMap::new(), HashSet::new());
-        Self { home, engine, admission, served, broken }
+    pub(super) fn new(home: Home, site: Site) -> Self {
+        Self { home, site, served: BTreeMap::new(), broken: HashSet::new(), told: None }
     }
 
     /// The names of the workspaces.
@@ -50,9 +59,10 @@ impl Grounds {
         self.served.keys().map(WorkspaceId::as_str).collect()
     }
 
-    /// The workspaces.
-    pub(super) fn workspaces(&self) -> Vec<WorkspaceId> {
-        self.served.keys().cloned().collect()
+    /// The workspaces, each with the engine that it is on.
+    pub(super) fn engines(&self) -> Vec<(WorkspaceId, Arc<dyn Engine>)> {
+        let engine = |served: &Served| Arc::clone(&served.engine);
+        self.served.iter().map(|(name, served)| (name.clone(), engine(served))).collect()
     }
 
     /// Has everything be read anew, whatever the times of the files say.
@@ -65,6 +75,11 @@ impl Grounds {
 
     /// Notices workspaces that came or went, and keys that were revoked.
     pub(super) async fn refresh(&mut self) -> Result<(), CliError> {
+        // A server that is told of a workspace lets its keeper in.
+        let told = match &mut self.site {
+            Site::Own(..) => Ok(()),
+            Site::Servers(place, registrar) => registrar.look(place).await,
+        };
         let names = Workspace::list(&self.home)?;
         let gone: Vec<WorkspaceId> =
             self.served.keys().filter(|name| !names.contains(name)).cloned().collect();
@@ -79,6 +94,8 @@ impl Grounds {
             if !self.served.contains_key(&name) && !self.broken.contains(&name) {
                 match self.serve(&name).await {
                     Ok(()) => {}
+                    // That is nobody's damage, and may be over the next time.
+                    Err(error) if is_away(&error) => return Err(error),
                     // One that is damaged must not keep the others from being served.
                     Err(error) => {
                         out::remark(&error.as_warning());
@@ -89,19 +106,25 @@ impl Grounds {
             }
         }
         // What is wrong with one workspace keeps no revocation of another back.
-        let Some(admission) = &self.admission else { return Ok(()) };
-        self.served.values_mut().map(|served| served.refresh(admission)).fold(Ok(()), Result::and)
+        let mut first = Ok(());
+        for served in self.served.values_mut() {
+            first = first.and(served.refresh(&mut self.site).await);
+        }
+        told.and(first)
     }
 
     /// As [`Grounds::refresh`]; what goes wrong is told, and tried again the next time.
     pub(super) async fn refresh_or_warn(&mut self) {
-        if let Err(error) = self.refresh().await {
-            out::remark(&error.as_warning());
+        let wrong = self.refresh().await.err().map(|error| error.as_warning());
+        // The same trouble is told once.
+        if let Some(wrong) = wrong.as_ref().filter(|wrong| self.told.as_ref() != Some(wrong)) {
+            out::remark(wrong);
         }
+        self.told = wrong;
     }
 
     fn distrust(&self, name: &WorkspaceId) {
-        if let Some(admission) = &self.admission {
+        if let Site::Own(_, admission) = &self.site {
             admission.distrust(name);
         }
     }
@@ -109,12 +132,18 @@ impl Grounds {
     async fn serve(&mut self, name: &WorkspaceId) -> Result<(), CliError> {
         let state = Workspace::state_of(&self.home, name);
         let workspace = Workspace::open(&self.home, name)?;
-        declare(&*self.engine, &workspace).await?;
-        let mut served = Served { workspace, state, revoked: None };
-        if let Some(admission) = &self.admission {
+        // What comes after this is told to servers by itself.
+        let changed = workspace.revocations_changed();
+        let engine = self.site.engine(&workspace).await?;
+        let mut served = Served { workspace, engine, state, revoked: None };
+        if let Site::Own(_, admission) = &self.site {
+            let admission = admission.clone();
             // Before anybody is let in.
-            served.refresh(admission)?;
+            served.refresh(&mut self.site).await?;
             admission.trust(name.clone(), *served.workspace.account());
+        } else {
+            // The servers were told of them with the workspace.
+            served.revoked = changed.filter(is_settled);
         }
         tracing::info!(workspace = %name, "workspace served");
         self.served.insert(name.clone(), served);
@@ -122,20 +151,58 @@ impl Grounds {
     }
 }
 
+impl Site {
+    /// The engine that a workspace is on, with everything that it needs there.
+    async fn engine(&mut self, workspace: &Workspace) -> Result<Arc<dyn Engine>, CliError> {
+        match self {
+            Self::Own(engine, _) => {
+                declare(&**engine, workspace).await?;
+                Ok(Arc::clone(engine))
+            }
+            Self::Servers(place, registrar) => {
+                registrar.introduce(place, workspace).await?;
+                let bus = place.house(workspace.name(), KEEPER).await?;
+                place.declare(&bus, workspace).await?;
+                registrar.learn(place, &bus, workspace).await?;
+                Ok(Arc::new(bus))
+            }
+        }
+    }
+}
+
 impl Served {
-    fn refresh(&mut self, admission: &Admission) -> Result<(), CliError> {
+    async fn refresh(&mut self, site: &mut Site) -> Result<(), CliError> {
         let changed = self.workspace.revocations_changed();
         if changed.is_some() && changed == self.revoked {
             return Ok(());
         }
-        self.workspace.each_revoked(|revocation| {
-            admission.revoke(revocation.nkey);
-            Ok(())
-        })?;
-        self.revoked = changed.filter(|at| at.elapsed().is_ok_and(|age| age >= SETTLED_AFTER));
+        if changed.is_none() && matches!(site, Site::Servers(..)) {
+            return Ok(());
+        }
+        match site {
+            Site::Own(_, admission) => self.workspace.each_revoked(|revocation| {
+                admission.revoke(self.workspace.name(), revocation.nkey);
+                Ok(())
+            })?,
+            Site::Servers(place, registrar) => registrar.revoke(place, &self.workspace).await?,
+        }
+        self.revoked = changed.filter(is_settled);
         Ok(())
     }
 }
+
+/// Whether a directory changed so long ago that a later change has another time.
+fn is_settled(at: &SystemTime) -> bool {
+    at.elapsed().is_ok_and(|age| age >= SETTLED_AFTER)
+}
+
+/// Whether servers are not reached, or let this process do nothing.
+fn is_away(error: &CliError) -> bool {
+    matches!(error.code(), Exit::Unreachable | Exit::Refused | Exit::Timeout | Exit::Unknown)
+}
+
+/// As whom it connects.
+const KEEPER: &str = "keeper";
 
 /// How old a directory's time has to be before it tells changes apart: clocks of file systems tick,
 /// and two changes within one tick have the same time.

@@ -9,8 +9,8 @@ use bus_subjects::{BucketKey, BucketName, ConsumerName, Filter, WorkspaceId};
 ///
 /// An output is stored before the result that names it, and a swarm joins its queue before it fills
 /// it; so nothing is swept at the first sight of it, only when it is still so the next time.
+#[derive(Default)]
 pub(super) struct Keeper {
-    engine: Arc<dyn Engine>,
     /// What had no result the last time, by workspace and key.
     orphans: HashSet<(WorkspaceId, BucketKey)>,
     /// Queues of swarms that were empty the last time.
@@ -18,19 +18,16 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, orphans: HashSet::new(), empty: HashSet::new() }
-    }
-
-    /// Sweeps once through all workspaces.
-    pub(super) async fn sweep(&mut self, workspaces: Vec<WorkspaceId>) {
+    /// Sweeps once through all workspaces, each on its engine.
+    pub(super) async fn sweep(&mut self, workspaces: Vec<(WorkspaceId, Arc<dyn Engine>)>) {
         let (mut orphans, mut empty) = (HashSet::new(), HashSet::new());
-        for workspace in workspaces {
+        for (workspace, engine) in workspaces {
+            let (engine, workspace) = (&*engine, &workspace);
             // What cannot be read now is looked at the next time.
-            if let Err(error) = self.sweep_outputs(&workspace, &mut orphans).await {
+            if let Err(error) = self.sweep_outputs(engine, workspace, &mut orphans).await {
                 tracing::warn!(%workspace, %error, "the outputs of ended results were not swept");
             }
-            if let Err(error) = self.sweep_queues(&workspace, &mut empty).await {
+            if let Err(error) = self.sweep_queues(engine, workspace, &mut empty).await {
                 tracing::warn!(%workspace, %error, "the queues of ended swarms were not swept");
             }
         }
@@ -39,15 +36,16 @@ impl Keeper {
 
     async fn sweep_outputs(
         &self,
+        engine: &dyn Engine,
         workspace: &WorkspaceId,
         orphans: &mut HashSet<(WorkspaceId, BucketKey)>,
     ) -> Result<()> {
         let bucket = BucketName::results(workspace);
-        let blobs = self.engine.list_blobs(bucket.clone()).await?;
+        let blobs = engine.list_blobs(bucket.clone()).await?;
         if blobs.is_empty() {
             return Ok(());
         }
-        let results = self.results(bucket.clone()).await?;
+        let results = results(engine, bucket.clone()).await?;
         for blob in blobs {
             // `<key of its result>/<number of the output>`
             let result = blob.key.as_str().split('/').next().unwrap_or_default();
@@ -56,7 +54,7 @@ impl Keeper {
             }
             let orphan = (workspace.clone(), blob.key.clone());
             if self.orphans.contains(&orphan) {
-                self.engine.delete_blob(bucket.clone(), blob.key).await?;
+                engine.delete_blob(bucket.clone(), blob.key).await?;
             } else {
                 orphans.insert(orphan);
             }
@@ -66,11 +64,12 @@ impl Keeper {
 
     async fn sweep_queues(
         &self,
+        engine: &dyn Engine,
         workspace: &WorkspaceId,
         empty: &mut HashSet<(WorkspaceId, ConsumerName)>,
     ) -> Result<()> {
         let stream = planes::work_stream(workspace)?;
-        for queue in self.engine.consumers(stream.clone()).await? {
+        for queue in engine.consumers(stream.clone()).await? {
             let name = queue.spec.name;
             let is_busy = queue.lag.pending > 0 || queue.lag.in_flight > 0;
             if is_busy || !name.as_str().starts_with(SWARM_QUEUE) {
@@ -79,31 +78,31 @@ impl Keeper {
             let found = (workspace.clone(), name.clone());
             if self.empty.contains(&found) {
                 // What was sent in this very moment stays in the stream for whoever joins again.
-                self.engine.remove_consumer(stream.clone(), name).await?;
+                engine.remove_consumer(stream.clone(), name).await?;
             } else {
                 empty.insert(found);
             }
         }
         Ok(())
     }
+}
 
-    async fn results(&self, bucket: BucketName) -> Result<HashSet<String>> {
-        let mut watch = self.engine.watch(bucket, Filter::parse("*")?, Revision::START).await?;
-        let mut keys = HashSet::new();
-        while let Some(item) = watch.next().await {
-            match item? {
-                WatchItem::Current => break,
-                WatchItem::Resync => keys.clear(),
-                WatchItem::Changed(change) => match change.state {
-                    KeyState::Value(_) => drop(keys.insert(change.key.to_string())),
-                    KeyState::Deleted | KeyState::Expired => {
-                        keys.remove(change.key.as_str());
-                    }
-                },
-            }
+async fn results(engine: &dyn Engine, bucket: BucketName) -> Result<HashSet<String>> {
+    let mut watch = engine.watch(bucket, Filter::parse("*")?, Revision::START).await?;
+    let mut keys = HashSet::new();
+    while let Some(item) = watch.next().await {
+        match item? {
+            WatchItem::Current => break,
+            WatchItem::Resync => keys.clear(),
+            WatchItem::Changed(change) => match change.state {
+                KeyState::Value(_) => drop(keys.insert(change.key.to_string())),
+                KeyState::Deleted | KeyState::Expired => {
+                    keys.remove(change.key.as_str());
+                }
+            },
         }
-        Ok(keys)
     }
+    Ok(keys)
 }
 
 /// How the consumers of swarms' queues begin.
@@ -133,13 +132,13 @@ mod tests {
         blob(&*bus, &bucket, "gone/1").await;
         let kept = BucketKey::parse("kept").unwrap();
         bus.put(bucket.clone(), kept, Put::new("result")).await.unwrap();
-        let mut keeper = Keeper::new(Arc::clone(&bus));
+        let mut keeper = Keeper::default();
         let count = async || bus.list_blobs(bucket.clone()).await.unwrap().len();
-        keeper.sweep(vec![workspace.clone()]).await;
+        keeper.sweep(vec![(workspace.clone(), Arc::clone(&bus))]).await;
         assert_eq!(count().await, 2);
-        keeper.sweep(vec![workspace.clone()]).await;
+        keeper.sweep(vec![(workspace.clone(), Arc::clone(&bus))]).await;
         assert_eq!(count().await, 1);
-        keeper.sweep(vec![workspace]).await;
+        keeper.sweep(vec![(workspace, Arc::clone(&bus))]).await;
         assert_eq!(count().await, 1);
     }
 
@@ -162,15 +161,15 @@ mod tests {
         }
         join(&*bus, &workspace, "coder").await;
         join(&*bus, &workspace, "swarm-1").await;
-        let mut keeper = Keeper::new(Arc::clone(&bus));
+        let mut keeper = Keeper::default();
         let names = async || {
             let stream = planes::work_stream(&workspace).unwrap();
             let queues = bus.consumers(stream).await.unwrap();
             queues.iter().map(|queue| queue.spec.name.to_string()).collect::<Vec<_>>()
         };
-        keeper.sweep(vec![workspace.clone()]).await;
+        keeper.sweep(vec![(workspace.clone(), Arc::clone(&bus))]).await;
         assert_eq!(names().await, ["worker_coder", "worker_swarm-1"]);
-        keeper.sweep(vec![workspace.clone()]).await;
+        keeper.sweep(vec![(workspace.clone(), Arc::clone(&bus))]).await;
         assert_eq!(names().await, ["worker_coder"]);
     }
 }

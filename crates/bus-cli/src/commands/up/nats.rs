@@ -1,28 +1,45 @@
 //! `vakbus up --nats`: a nats-server of this data home, started, watched over and ended (D15).
 
+mod moved;
+
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
 
-use bus_core::{Clock, Engine, SystemClock};
+use bus_core::{Clock, SystemClock};
 use bus_crypto::SystemEntropy;
+use bus_gateway::Gateway;
 use bus_nats::server::{
-    Authorization, NkeyUser, RestartPolicy, ServerBinary, ServerConfig, ServerError, ServerOptions,
-    ServerState, ServerStates, ServerTls, Supervised, SyncPolicy, find_server,
+    RestartPolicy, ServerBinary, ServerError, ServerOptions, ServerState, ServerStates, ServerTls,
+    Supervised, SyncPolicy, find_server,
 };
-use bus_subjects::AgentId;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::{grounds::Grounds, notify, second, signals::Asks, watch};
+use super::{
+    super::auth::{check_encrypted, operated},
+    asked_at,
+    beside::Daemon,
+    grounds::{Grounds, Site},
+    hooks::Hooks,
+    hub::Hub,
+    notify,
+    registrar::Registrar,
+    second,
+    signals::Asks,
+    watch, with_http,
+};
 use crate::{
     args::{Global, UpArgs},
     config::SyncMode,
-    engine::{Login, NatsPlace, NatsRunning, Paths},
+    engine::{NatsPlace, NatsRunning, Paths},
     error::{CliError, Exit},
+    gateway,
     home::Home,
+    operator::{Operator, all_workspaces},
     print as out,
     secrets::Secrets,
     workspace::Workspace,
@@ -36,10 +53,13 @@ pub(super) async fn supervise(args: &UpArgs, global: &Global) -> Result<Exit, Cl
     check_alone(global, &paths)?;
     check_free(&paths).await?;
     drop(Workspace::open_or_new(&home, &global.workspace)?);
+    let (hub, hooks) = (Hub::of(args, global, &home)?, Hooks::of(args, global)?);
+    let gateway = gateway::bind(args.metrics_listen).await?;
     paths.run.create()?;
     let binary = find_server(None).map_err(|error| failed(&error))?;
     let (version, program) = (binary.version(), binary.path().display().to_string());
     let options = options(args, global, (&home, &paths), binary)?;
+    moved::into_account(&home, &paths.nats)?;
     out::remark(&format!("starting nats-server {version} ({program}) in {}", paths.nats.display()));
     let server =
         Supervised::start(options, RestartPolicy::default(), Arc::new(SystemEntropy::new()))
@@ -53,10 +73,11 @@ pub(super) async fn supervise(args: &UpArgs, global: &Global) -> Result<Exit, Cl
         }
     };
     let url = ready?;
-    let mut run = Run { running: running(args, global, url), paths, global };
+    let running = running(args, global, url, gateway::url(gateway.as_ref()));
+    let mut run = Run { running, paths, global };
     // Seen herewith: what `follow` tells comes after it.
     run.note(&states.changed().await)?;
-    let served = run.serve(home, &mut states, &mut asks).await;
+    let served = run.serve((home, hub, hooks), gateway, &mut states, &mut asks).await;
     notify::tell("STOPPING=1");
     out::remark("stopping: the server ends in order");
     tokio::select! {
@@ -106,15 +127,13 @@ fn options(
     (home, paths): (&Home, &Paths),
     binary: ServerBinary,
 ) -> Result<ServerOptions, CliError> {
-    let key = *Login::make(home)?.public();
-    let mut config = ServerConfig {
-        listen: args.listen.unwrap_or_else(|| last_address(paths)),
-        sync: match sync(args, global) {
-            SyncMode::Always => SyncPolicy::Always,
-            SyncMode::Every(time) => SyncPolicy::Every(time),
-        },
-        authorization: Authorization::Nkeys(vec![NkeyUser { key, permissions: None }]),
-        ..ServerConfig::default()
+    let mut options = own_options(home, &paths.nats, binary)?;
+    let config = &mut options.config;
+    config.listen = args.listen.unwrap_or_else(|| last_address(paths));
+    check_encrypted(config.listen, args.tls_cert.is_some())?;
+    config.sync = match sync(args, global) {
+        SyncMode::Always => SyncPolicy::Always,
+        SyncMode::Every(time) => SyncPolicy::Every(time),
     };
     if let (Some(cert), Some(key)) = (&args.tls_cert, &args.tls_key) {
         let absolute = |path| {
@@ -124,7 +143,18 @@ fn options(
         let (cert, key) = (absolute(cert)?, absolute(key)?);
         config.tls = Some(ServerTls { cert, key, ca: None, verify: false });
     }
-    Ok(ServerOptions { config, ..ServerOptions::new(binary, &paths.nats) })
+    Ok(options)
+}
+
+/// A server in `dir` that lets in the users of a data home's accounts, on this machine alone.
+pub(in crate::commands) fn own_options(
+    home: &Home,
+    dir: &Path,
+    binary: ServerBinary,
+) -> Result<ServerOptions, CliError> {
+    let operator = Operator::open_or_new(home)?;
+    let config = operated(&operator, &all_workspaces(home)?)?;
+    Ok(ServerOptions { config, ..ServerOptions::new(binary, dir) })
 }
 
 fn sync(args: &UpArgs, global: &Global) -> SyncMode {
@@ -141,7 +171,7 @@ fn last_address(paths: &Paths) -> SocketAddr {
     }
 }
 
-fn running(args: &UpArgs, global: &Global, url: String) -> NatsRunning {
+fn running(args: &UpArgs, global: &Global, url: String, http: Option<String>) -> NatsRunning {
     NatsRunning {
         pid: std::process::id(),
         since: SystemClock::new().now().to_string(),
@@ -152,6 +182,7 @@ fn running(args: &UpArgs, global: &Global, url: String) -> NatsRunning {
             SyncMode::Every(_) => "written".to_owned(),
         },
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        http,
     }
 }
 
@@ -178,21 +209,27 @@ impl Run<'_> {
     /// Looks after the workspaces, and tells what becomes of the server.
     async fn serve(
         &mut self,
-        home: Home,
+        (home, hub, hooks): (Home, Option<Hub>, Hooks),
+        gateway: Option<Gateway>,
         states: &mut ServerStates,
         asks: &mut Asks,
     ) -> Result<(), CliError> {
         let place = NatsPlace::supervised(self.running.clone(), self.global, &home)?;
-        let engine: Arc<dyn Engine> = Arc::new(place.open(&AgentId::parse(KEEPER)?).await?);
-        let mut grounds = Grounds::new(home, Arc::clone(&engine), None);
+        let registrar = Box::new(Registrar::of(&place)?);
+        let site = Site::Servers(Box::new(place.clone()), registrar);
+        let mut grounds = Grounds::new(home.clone(), site);
         grounds.refresh().await?;
+        let daemon = Daemon { global: self.global, home: &home, paths: &self.paths };
+        let mut chores = daemon.on_servers((hub, hooks), &place, &grounds).await?;
+        chores.answer(gateway, NATS, None);
         self.ready(&grounds)?;
         let watched = tokio::select! {
-            watched = watch(&mut grounds, asks, &engine) => watched,
+            watched = watch(&mut grounds, asks, &chores) => watched,
             failed = self.follow(states) => failed,
         };
-        // It holds nothing that anybody waits for.
-        let _closed = engine.close().await;
+        chores.stop().await;
+        // They hold nothing that anybody waits for.
+        let _closed = place.close().await;
         watched
     }
 
@@ -216,22 +253,22 @@ impl Run<'_> {
     }
 
     fn ready(&self, grounds: &Grounds) -> Result<(), CliError> {
-        let NatsRunning { pid, url, server, durability, .. } = &self.running;
+        let NatsRunning { pid, url, server, durability, http, .. } = &self.running;
         if self.global.json {
-            out::json(&json!({
+            let line = json!({
                 "ready": true,
-                "engine": "nats",
+                "engine": NATS,
                 "pid": pid,
                 "url": url,
                 "server": server,
                 "workspaces": grounds.names(),
                 "durability": durability,
-            }))?;
+            });
+            out::json(&with_http(line, http.as_deref()))?;
         } else {
-            let names = grounds.names().join(", ");
-            out::line(&format!(
-                "ready: pid {pid}, nats-server {server} at {url}, {durability}, workspaces {names}"
-            ))?;
+            let (names, asked) = (grounds.names().join(", "), asked_at(http.as_deref()));
+            let at = format!("nats-server {server} at {url}");
+            out::line(&format!("ready: pid {pid}, {at}, {durability}, workspaces {names}{asked}"))?;
         }
         notify::tell("READY=1");
         Ok(())
@@ -274,34 +311,46 @@ pub(super) async fn keep_house(args: &UpArgs, global: &Global) -> Result<Exit, C
     let home = Home::locate(global.data_dir.as_deref())?;
     drop(Workspace::open_or_new(&home, &global.workspace)?);
     let secrets = Secrets::new(&global.config, &home);
+    let (hub, hooks) = (Hub::of(args, global, &home)?, Hooks::of(args, global)?);
     let Some(place) = NatsPlace::find(global, &home, &secrets)? else {
         return Err(CliError::usage("no server is named").next("give --nats-url"));
     };
-    let engine: Arc<dyn Engine> = Arc::new(place.open(&AgentId::parse(KEEPER)?).await?);
-    let mut grounds = Grounds::new(home, Arc::clone(&engine), None);
+    let gateway = gateway::bind(args.metrics_listen).await?;
+    let registrar = Box::new(Registrar::of(&place)?);
+    let site = Site::Servers(Box::new(place.clone()), registrar);
+    let mut grounds = Grounds::new(home.clone(), site);
     grounds.refresh().await?;
+    let paths = Paths::new(global, &home);
+    paths.run.create()?;
+    let daemon = Daemon { global, home: &home, paths: &paths };
+    let mut chores = daemon.on_servers((hub, hooks), &place, &grounds).await?;
+    let http = gateway::url(gateway.as_ref());
+    chores.answer(gateway, NATS, None);
     if global.json {
-        out::json(&json!({
+        let line = json!({
             "ready": true,
-            "engine": "nats",
+            "engine": NATS,
             "pid": std::process::id(),
             "url": place.url(),
             "workspaces": grounds.names(),
             "profile": place.profile(),
-        }))?;
+        });
+        out::json(&with_http(line, http.as_deref()))?;
     } else {
-        let names = grounds.names().join(", ");
-        out::line(&format!("ready: keeps house on {}, workspaces {names}", place.told()))?;
+        let (names, asked) = (grounds.names().join(", "), asked_at(http.as_deref()));
+        let told = place.told();
+        out::line(&format!("ready: keeps house on {told}, workspaces {names}{asked}"))?;
     }
     notify::tell("READY=1");
-    let watched = watch(&mut grounds, &mut asks, &engine).await;
+    let watched = watch(&mut grounds, &mut asks, &chores).await;
     notify::tell("STOPPING=1");
+    chores.stop().await;
     let closed = place.close().await;
     watched.and(closed).map(|()| Exit::Done)
 }
 
 /// The failure of a server, with what to do about it.
-fn failed(error: &ServerError) -> CliError {
+pub(in crate::commands) fn failed(error: &ServerError) -> CliError {
     let failed = CliError::new(Exit::of(error.kind()), error.to_string());
     match error {
         ServerError::NotFound { .. } | ServerError::TooOld { .. } => failed.next(
@@ -324,24 +373,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// As whom the keeper connects.
-const KEEPER: &str = "keeper";
+/// The engine.
+const NATS: &str = "nats";
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_on_all_addresses_is_reached_on_this_machines_own() {
-        assert_eq!(reachable("nats://0.0.0.0:4222"), "nats://127.0.0.1:4222");
-        assert_eq!(reachable("tls://[::]:4222"), "tls://[::1]:4222");
-        assert_eq!(reachable("nats://10.0.0.7:4222"), "nats://10.0.0.7:4222");
-    }
-
-    #[test]
-    fn what_is_missing_is_said_with_how_to_get_it() {
-        let error = failed(&ServerError::NotFound { looked: "PATH".to_owned() });
-        assert_eq!(error.code(), Exit::Unreachable);
-        assert!(error.to_string().contains("github.com/nats-io/nats-server/releases"), "{error}");
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use std::os::unix::{ffi::OsStrExt, net::UnixDatagram};
 
 /// Sends one message to the socket that `NOTIFY_SOCKET` names, if it names one.
-pub(super) fn tell(message: &str) {
+pub(in crate::commands) fn tell(message: &str) {
     if let Some(address) = std::env::var_os(VARIABLE)
         && let Err(error) = send(address.as_bytes(), message)
     {

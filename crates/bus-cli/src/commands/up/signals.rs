@@ -4,7 +4,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What a signal asks of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(in crate::commands) enum Ask {
     /// To stop.
     Stop,
     /// To read again what may have changed.
@@ -13,7 +13,7 @@ pub(super) enum Ask {
 
 /// SIGTERM and SIGINT, which stop, and SIGHUP, which reads again. From its making on none is
 /// missed.
-pub(super) struct Asks {
+pub(in crate::commands) struct Asks {
     interrupt: Option<Signal>,
     terminate: Option<Signal>,
     hangup: Option<Signal>,
@@ -21,7 +21,7 @@ pub(super) struct Asks {
 
 impl Asks {
     /// Begins to listen. A signal that cannot be listened for keeps its usual effect.
-    pub(super) fn new() -> Self {
+    pub(in crate::commands) fn new() -> Self {
         Self {
             interrupt: signal(SignalKind::interrupt()).ok(),
             terminate: signal(SignalKind::terminate()).ok(),
@@ -30,7 +30,7 @@ impl Asks {
     }
 
     /// Waits for the next one. Cancel safe.
-    pub(super) async fn next(&mut self) -> Ask {
+    pub(in crate::commands) async fn next(&mut self) -> Ask {
         tokio::select! {
             () = received(&mut self.interrupt) => Ask::Stop,
             () = received(&mut self.terminate) => Ask::Stop,
@@ -39,7 +39,7 @@ impl Asks {
     }
 
     /// Waits for one that stops. Cancel safe.
-    pub(super) async fn stop(&mut self) {
+    pub(in crate::commands) async fn stop(&mut self) {
         while self.next().await != Ask::Stop {}
     }
 }

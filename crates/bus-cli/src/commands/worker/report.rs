@@ -39,6 +39,15 @@ impl Report {
         }
     }
 
+    /// Tells where HTTP is answered.
+    pub(super) fn listens(&self, http: &str) -> Result<(), CliError> {
+        if self.is_json {
+            return out::json(&json!({ "event": "listening", "http": http }));
+        }
+        out::remark(&format!("metrics at {http}/metrics"));
+        Ok(())
+    }
+
     /// Notes the end of a delivery.
     pub(super) fn note(&self, event: TaskEvent) {
         let (name, count) = match &event {

@@ -14,10 +14,12 @@ use bus_core::{
     Revocation, Roster, Watch, WatchItem,
 };
 use bus_nats::NatsBus;
-use bus_subjects::{BucketKey, BucketName, Filter};
+use bus_subjects::{BucketKey, BucketName, Filter, WorkspaceId};
 
 use crate::{
     error::{CliError, Exit},
+    home::Home,
+    print,
     workspace::Workspace,
 };
 
@@ -32,6 +34,8 @@ pub(super) struct Directory {
 /// What a roster learns from the directory.
 struct Learning {
     roster: Arc<Roster>,
+    /// Whose files keep the revocations too; nobody's where servers hear of them elsewhere.
+    keeper: Option<(Home, WorkspaceId)>,
     known: Arc<Mutex<HashSet<String>>>,
 }
 
@@ -45,7 +49,8 @@ enum Closed {
 
 impl Directory {
     /// Reads it into `roster`, tells it what only this machine knows, and goes on reading for as
-    /// long as `bus` is open. None for a login that may not use it.
+    /// long as `bus` is open. None for a login that may not use it. A `keeper`'s data home keeps
+    /// what other machines revoked.
     ///
     /// # Errors
     /// When the workspace of this name on the bus is another account's: nobody there would believe
@@ -54,8 +59,9 @@ impl Directory {
         bus: &NatsBus,
         workspace: &Workspace,
         roster: &Arc<Roster>,
+        keeper: Option<&Home>,
     ) -> std::result::Result<Option<Self>, CliError> {
-        match Self::try_open(bus, workspace, roster).await {
+        match Self::try_open(bus, workspace, roster, keeper).await {
             Err(Closed::Engine(error)) if error.kind() == ErrorKind::Denied => {
                 tracing::info!(%error, "this login may not use the directory of the workspace");
                 Ok(None)
@@ -70,14 +76,19 @@ impl Directory {
         bus: &NatsBus,
         workspace: &Workspace,
         roster: &Arc<Roster>,
+        keeper: Option<&Home>,
     ) -> std::result::Result<Self, Closed> {
-        let bucket = BucketName::of_workspace(PURPOSE, workspace.name())?;
+        let bucket = BucketName::agents(workspace.name());
         let known = Arc::default();
         let directory = Self { bus: bus.clone(), bucket, known };
         directory.check_account(workspace).await?;
         let filter = Filter::parse(">")?;
         let mut watch = bus.watch(directory.bucket.clone(), filter, Revision::START).await?;
-        let learning = Learning { roster: Arc::clone(roster), known: Arc::clone(&directory.known) };
+        let learning = Learning {
+            roster: Arc::clone(roster),
+            keeper: keeper.map(|home| (home.clone(), workspace.name().clone())),
+            known: Arc::clone(&directory.known),
+        };
         while let Some(item) = watch.next().await {
             match item? {
                 WatchItem::Current => break,
@@ -85,7 +96,13 @@ impl Directory {
                 WatchItem::Changed(change) => learning.learn(&change),
             }
         }
-        directory.tell_revocations(workspace).await?;
+        match directory.tell_revocations(workspace).await {
+            // Who may only read learns all the same.
+            Err(Closed::Engine(error)) if error.kind() == ErrorKind::Denied => {
+                tracing::info!(%error, "this login may not tell of revocations");
+            }
+            told => told?,
+        }
         go_on(watch, learning);
         Ok(directory)
     }
@@ -172,12 +189,21 @@ impl Learning {
             self.roster.admit(text)
         } else if key.starts_with(REVOCATION) {
             Revocation::parse(text.trim_end(), self.roster.account())
-                .and_then(|revocation| self.roster.revoke(&revocation))
+                .and_then(|revocation| self.roster.revoke(&revocation).map(|_| self.keep(text)))
         } else {
             return;
         };
         if let Err(error) = learnt {
             tracing::debug!(key, %error, "an entry of the directory is passed over");
+        }
+    }
+
+    /// Puts a revocation where whoever tells the servers finds it.
+    fn keep(&self, line: &str) {
+        let Some((home, name)) = &self.keeper else { return };
+        let kept = Workspace::open(home, name).and_then(|own| own.keep_revocation(line));
+        if let Err(error) = kept {
+            print::remark(&error.as_warning());
         }
     }
 }
@@ -199,9 +225,6 @@ fn go_on(mut watch: Watch, learning: Learning) {
 fn lock(known: &Mutex<HashSet<String>>) -> std::sync::MutexGuard<'_, HashSet<String>> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-/// What the bucket is for.
-const PURPOSE: &str = "VAK_AGENTS";
 
 /// The key of the account's public key.
 const ACCOUNT: &str = "account";

@@ -1,6 +1,6 @@
 //! Agents that come, go and come back under their name while a process goes on.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use super::*;
 use crate::error::Exit;
@@ -17,7 +17,7 @@ fn alice() -> AgentId {
 }
 
 fn add(workspace: &Workspace) -> String {
-    workspace.add_agent(alice(), vec![Role::Worker], None).unwrap().nkey.text()
+    workspace.add_agent(alice(), vec![Role::Worker], None, Scope::default()).unwrap().nkey.text()
 }
 
 #[test]
@@ -26,11 +26,23 @@ fn the_new_key_of_an_agent_that_was_revoked_is_found() {
     let agents = workspace.dir.below("agents");
     let known = Mutex::new(Known::new());
     let old = add(&workspace);
-    assert!(find(&agents, &known, &old).is_some());
+    assert!(find(&agents, &known, &old).unwrap().is_some());
     workspace.revoke(&alice()).unwrap();
     let new = add(&workspace);
-    assert!(find(&agents, &known, &new).is_some());
-    assert!(find(&agents, &known, &old).is_none());
+    assert!(find(&agents, &known, &new).unwrap().is_some());
+    assert!(find(&agents, &known, &old).unwrap().is_none());
+}
+
+#[test]
+fn nobody_is_unknown_while_a_file_cannot_be_read() {
+    let (_dir, workspace) = workspace();
+    let (agents, known) = (workspace.dir.below("agents"), Mutex::new(Known::new()));
+    let key = add(&workspace);
+    let file = agents.below("alice.creds");
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(find(&agents, &known, &key).is_err());
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(find(&agents, &known, &key).unwrap().is_some());
 }
 
 #[test]

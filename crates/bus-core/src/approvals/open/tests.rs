@@ -41,8 +41,25 @@ fn ask(id: &str) -> Opened {
     record("coder-1", id, Draft::new(subject("s1"), ApprovalRequest::EVENT_TYPE, json))
 }
 
+fn verdict(id: &str, request: &ApprovalRequest, choice: &str) -> ApprovalVerdict {
+    let now = Timestamp::from_unix_ns(1_780_000_000_000_000_000);
+    ApprovalVerdict::new(id, request, choice, None, now).unwrap()
+}
+
+fn withdrawal(by: &str, asked: &Opened) -> Opened {
+    let json = ApprovalEnd::withdrawn(asked.hash).to_json().unwrap();
+    let draft = Draft::new(subject("s1"), EndKind::Withdrawn.event_type(), json);
+    record(by, &format!("{}.withdrawn", asked.hash), draft.cause(asked.hash))
+}
+
+/// A request of `asker` that takes the place of `old`.
+fn instead(asker: &str, old: &Opened) -> Opened {
+    let json = request().supersedes(old.hash).to_json().unwrap();
+    record(asker, "ask-new", Draft::new(subject("s1"), ApprovalRequest::EVENT_TYPE, json))
+}
+
 fn answer(by: &str, asked: &Opened, choice: &str) -> Opened {
-    let verdict = ApprovalVerdict::new(&asked.envelope.id, &request(), choice, None).unwrap();
+    let verdict = verdict(&asked.envelope.id, &request(), choice);
     let json = verdict.to_json().unwrap();
     let draft = Draft::new(subject("s1"), ApprovalVerdict::EVENT_TYPE, json).cause(asked.hash);
     record(by, &format!("{}.{by}.{choice}", asked.hash), draft)
@@ -64,7 +81,7 @@ fn the_first_verdict_wins() {
     open.apply(Seq(1), &asked, false);
     open.apply(Seq(2), &answer("otto", &asked, "no"), true);
     assert_eq!(open.apply(Seq(3), &answer("olga", &asked, "yes"), true), Applied::Ignored);
-    let resolved = open.resolved().unwrap();
+    let Some(Closed::Resolved(resolved)) = open.closed_as() else { panic!("{open:?}") };
     assert_eq!((resolved.by.as_str(), resolved.verdict.choice()), ("otto", "no"));
 }
 
@@ -88,7 +105,7 @@ fn a_verdict_on_another_request_of_the_same_id_is_none() {
     let (mut open, asked) = (OpenApprovals::default(), ask("ask-1"));
     open.apply(Seq(1), &asked, false);
     let other = ask("ask-2");
-    let verdict = ApprovalVerdict::new("ask-1", &request(), "yes", None).unwrap();
+    let verdict = verdict("ask-1", &request(), "yes");
     let draft = Draft::new(subject("s1"), ApprovalVerdict::EVENT_TYPE, verdict.to_json().unwrap());
     let by_cause = record("otto", "v1", draft.clone().cause(other.hash));
     assert_eq!(open.apply(Seq(2), &by_cause, true), Applied::Ignored);
@@ -101,7 +118,7 @@ fn a_verdict_in_another_session_or_with_another_choice_is_none() {
     open.apply(Seq(1), &asked, false);
     for (session, choice) in [("s2", "yes"), ("s1", "perhaps")] {
         let offered = ApprovalRequest::new("a", "t", &[choice, "other"]).unwrap();
-        let verdict = ApprovalVerdict::new("ask-1", &offered, choice, None).unwrap();
+        let verdict = verdict("ask-1", &offered, choice);
         let json = verdict.to_json().unwrap();
         let draft = Draft::new(subject(session), ApprovalVerdict::EVENT_TYPE, json);
         let record = record("otto", "v1", draft.cause(asked.hash));
@@ -116,6 +133,47 @@ fn a_request_stored_again_after_its_verdict_is_not_open_again() {
     open.apply(Seq(2), &answer("otto", &asked, "yes"), true);
     assert_eq!(open.apply(Seq(3), &asked, false), Applied::Ignored);
     assert!(open.is_empty());
+}
+
+#[test]
+fn who_asked_and_who_resolves_may_withdraw_and_nobody_else() {
+    let asked = ask("ask-1");
+    for (by, may_resolve, applied) in [
+        ("coder-1", false, Applied::Withdrawn),
+        ("otto", true, Applied::Withdrawn),
+        ("coder-2", false, Applied::Ignored),
+    ] {
+        let mut open = OpenApprovals::default();
+        open.apply(Seq(1), &asked, false);
+        assert_eq!(open.apply(Seq(2), &withdrawal(by, &asked), may_resolve), applied, "{by}");
+        assert_eq!(open.is_empty(), applied == Applied::Withdrawn, "{by}");
+    }
+}
+
+#[test]
+fn of_a_verdict_and_a_withdrawal_the_first_one_counts() {
+    let asked = ask("ask-1");
+    let mut open = OpenApprovals::watching(asked.hash);
+    open.apply(Seq(1), &asked, false);
+    open.apply(Seq(2), &withdrawal("coder-1", &asked), false);
+    assert_eq!(open.apply(Seq(3), &answer("otto", &asked, "yes"), true), Applied::Ignored);
+    assert!(
+        matches!(open.closed_as(), Some(Closed::Withdrawn { by, .. }) if by.as_str() == "coder-1")
+    );
+    assert_eq!(open.watched().map(|approval| approval.hash), Some(asked.hash));
+}
+
+#[test]
+fn a_request_takes_the_place_of_one_of_the_same_agent() {
+    let asked = ask("ask-1");
+    let mut open = OpenApprovals::watching(asked.hash);
+    open.apply(Seq(1), &asked, false);
+    let other = instead("coder-2", &asked);
+    assert_eq!(open.apply(Seq(2), &other, false), Applied::Asked);
+    let own = instead("coder-1", &asked);
+    assert_eq!(open.apply(Seq(3), &own, false), Applied::Superseded);
+    assert!(open.get(&asked.hash).is_none() && open.get(&own.hash).is_some());
+    assert!(matches!(open.closed_as(), Some(Closed::Superseded { by, .. }) if *by == own.hash));
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl Consumer {
                 }
             }
         }
-        let rank = Rank::of(seq, &waiting);
+        let rank = waiting.rank(seq);
         self.places.insert(seq, Place::Ranked(rank));
         self.ranked.insert(rank, waiting);
     }
@@ -194,7 +194,7 @@ impl Consumer {
 
 fn fresh_rank(log: &Log, seq: u64, level: Priority) -> Rank {
     let stored = log.get(seq).map_or(Timestamp::MAX, |slot| slot.time);
-    Rank::fresh(seq, level, stored)
+    Rank::new(seq, level, stored)
 }
 
 /// Messages that one call moves because of the time: a million tasks that are due at once must not

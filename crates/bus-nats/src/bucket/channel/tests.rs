@@ -9,19 +9,23 @@ use crate::{bucket::Buckets, connection::Connection, options::NatsOptions};
 
 /// A consumer of a bucket with two values.
 async fn open() -> (TestServer, Channel) {
+    open_with(2).await
+}
+
+async fn open_with(count: usize) -> (TestServer, Channel) {
     let server = TestServer::start();
     let connection = Connection::open(NatsOptions::new(server.url())).await.unwrap();
     let api = Api::new(connection);
     let bucket = BucketName::parse("B").unwrap();
     let buckets = Buckets::new(api.clone(), 1);
-    for name in ["a", "b"] {
-        let key = BucketKey::parse(name).unwrap();
+    for number in 0..count {
+        let key = BucketKey::parse(&format!("k{number}")).unwrap();
         buckets.put(bucket.clone(), key, Put::new("v")).await.unwrap();
     }
     let place = Place::new(&bucket, 1);
     let subjects = place.subjects(&Filter::all());
     let (channel, pending) = Channel::open(&api, &place, &subjects, 0).await.unwrap();
-    assert_eq!(pending, 2);
+    assert_eq!(pending, count as u64);
     (server, channel)
 }
 
@@ -32,6 +36,15 @@ async fn the_last_message_lost_is_noticed_though_nothing_follows_it() {
     let lost = channel.messages.next().await.unwrap();
     assert!(lost.status.is_none(), "a stored message");
     assert!(matches!(channel.next().await, Told::Broken));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_is_asked_for_before_all_has_come() {
+    let (_server, mut channel) = open_with(BATCH * 2).await;
+    for _ in 0..BATCH * 2 {
+        assert!(matches!(channel.next().await, Told::Stored(_)));
+        assert!((BATCH / 2..=BATCH).contains(&channel.asked), "{}", channel.asked);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

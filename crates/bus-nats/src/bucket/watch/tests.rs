@@ -70,8 +70,8 @@ async fn a_sign_of_life_that_lay_unread_does_not_say_that_everything_is_told() {
     let (_server, mut follower, info) = two_hours_later().await;
     let long_ago = before(info.time().unwrap(), HOURS * 2);
     follower.reached.at = Some(long_ago);
-    follower.take(Told::Quiet { is_now: false });
+    follower.take(Told::Quiet { is_now: false }).unwrap();
     assert_eq!(follower.reached.at, Some(long_ago));
-    follower.take(Told::Quiet { is_now: true });
+    follower.take(Told::Quiet { is_now: true }).unwrap();
     assert_ne!(follower.reached.at, Some(long_ago));
 }

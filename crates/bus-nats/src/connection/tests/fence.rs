@@ -1,6 +1,6 @@
 //! Round trips and refusals: what is confirmed is true, what is refused is `Denied`.
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 
 use super::*;
 
@@ -174,4 +174,27 @@ async fn every_connection_has_answers_of_its_own() {
     assert_eq!(level(&one), level(&one));
     assert_ne!(level(&one), level(&other));
     assert_eq!(level(&one).len(), 32);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_stands_though_publishing_there_is_refused() {
+    let (place, auth) = Place::of_user(deny_publish(&["both.a"]));
+    let connection = place.connect_as(auth).await;
+    let mark = connection.violation_mark();
+    connection.publish_fenced(OP, "both.a", None, body("x")).await.unwrap_err();
+    let _heard = connection.subscribe(OP, "both.a").await.unwrap();
+    connection.confirm_heard(OP, mark, "both.a").await.unwrap();
+    connection.unheard_since(OP, mark, "both.a").unwrap();
+}
+
+// One thread: nothing else goes on while the first is polled, so that it surely stays under way.
+#[tokio::test]
+async fn a_round_trip_that_nobody_polls_any_more_holds_up_no_other() {
+    let place = Place::start();
+    let connection = place.connect().await;
+    let mark = connection.violation_mark();
+    let mut left = Box::pin(connection.confirm(OP, mark, "a"));
+    assert!(left.as_mut().now_or_never().is_none());
+    connection.confirm(OP, mark, "b").await.unwrap();
+    drop(left);
 }

@@ -2,18 +2,9 @@
 
 use super::*;
 
-fn message(subject: &str, body: &str) -> Message {
-    let mut headers = async_nats::HeaderMap::new();
-    crate::codec::set(&mut headers, "vak-id", body).unwrap();
-    Message {
-        subject: subject.into(),
-        reply: None,
-        payload: Bytes::copy_from_slice(body.as_bytes()),
-        headers: Some(headers),
-        status: None,
-        description: None,
-        length: 0,
-    }
+fn frame(subject: &str, body: &str) -> Frame {
+    let id = FrameId::parse(body).unwrap();
+    Frame::new(Subject::parse(subject).unwrap(), id, body.to_owned())
 }
 
 fn every(capacity: usize) -> Backlog {
@@ -26,7 +17,7 @@ fn newest(subjects: usize) -> Backlog {
 
 fn push(backlog: &mut Backlog, subject: &str, bodies: &[&str]) {
     for body in bodies {
-        backlog.push(message(subject, body), &mut Vec::new());
+        backlog.push(frame(subject, body), &mut Vec::new());
     }
 }
 
@@ -38,7 +29,7 @@ fn taken(backlog: &mut Backlog) -> Vec<String> {
             Taken::Nothing => return all,
             Taken::Gap(missed) => all.push(format!("-{missed}")),
             Taken::Run(run) => {
-                all.extend(run.iter().map(|m| String::from_utf8_lossy(&m.payload).into_owned()));
+                all.extend(run.iter().map(|f| String::from_utf8_lossy(&f.body).into_owned()));
             }
         }
     }
@@ -131,8 +122,8 @@ fn one_subject_too_many_is_a_gap() {
     assert_eq!(taken(&mut backlog), ["-1", "2", "3"]);
 }
 
-fn samples(list: &[(&str, &str)]) -> Vec<(String, Message)> {
-    list.iter().map(|(subject, id)| ((*id).to_owned(), message(subject, id))).collect()
+fn samples(list: &[(&str, &str)]) -> Vec<Frame> {
+    list.iter().map(|(subject, id)| frame(subject, id)).collect()
 }
 
 #[test]
@@ -166,12 +157,24 @@ fn a_body_that_waits_long_holds_on_to_nothing_else() {
     let chunk = Bytes::from(vec![7; 64 << 10]);
     let mut backlog = every(LOOSE_MAX * 2);
     for _ in 0..LOOSE_MAX * 2 {
-        let payload = chunk.slice(..8);
-        backlog.push(Message { payload, ..message("a", "x") }, &mut Vec::new());
+        let body = chunk.slice(..8);
+        backlog.push(Frame { body, ..frame("a", "x") }, &mut Vec::new());
     }
     let Waiting::Every { messages, .. } = &backlog.waiting else { panic!("another kind") };
-    let is_within = |m: &&Message| chunk.as_ptr_range().contains(&m.payload.as_ptr());
+    let is_within = |f: &&Frame| chunk.as_ptr_range().contains(&f.body.as_ptr());
     assert_eq!(messages.iter().filter(is_within).count(), LOOSE_MAX);
+}
+
+#[test]
+fn a_body_right_behind_the_one_before_it_is_not_copied() {
+    let chunk = Bytes::from(vec![7; 64 << 10]);
+    let mut backlog = every(LOOSE_MAX * 2);
+    for place in 0..LOOSE_MAX * 2 {
+        let body = chunk.slice(place * 100..place * 100 + 60);
+        backlog.push(Frame { body, ..frame("a", "x") }, &mut Vec::new());
+    }
+    let Waiting::Every { messages, .. } = &backlog.waiting else { panic!("another kind") };
+    assert!(messages.iter().all(|f| chunk.as_ptr_range().contains(&f.body.as_ptr())));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bus_core::{OrderKey, Placement, Priority, Result};
+use bus_core::{OrderKey, Placement, Priority, Rank, Result};
 use bus_envelope::Timestamp;
 
 use self::wire::{read_entry, write_entry};
@@ -39,6 +39,12 @@ pub(crate) enum Standing {
     },
     /// A member has it.
     Held(Hold),
+    /// Its member was told that it is done with it for good: nobody gets it again. The server may
+    /// not know of it yet.
+    Done {
+        /// When that was decided.
+        at: Timestamp,
+    },
 }
 
 /// A lease on an entry.
@@ -99,6 +105,9 @@ impl Entry {
     /// The same message in the hands of the claim `nonce`; `None` when it is not ready, or another
     /// claim holds it.
     pub(crate) fn claimed(&self, nonce: String, lease: Duration, now: Timestamp) -> Option<Self> {
+        if self.done_at().is_some() {
+            return None;
+        }
         let Due { since, attempt, .. } = Some(self.due()).filter(|due| due.since <= now)?;
         let standing = Standing::Held(Hold { nonce, since, until: now.plus(lease) });
         Some(Self { attempt, is_started: true, standing, ..self.clone() })
@@ -112,6 +121,19 @@ impl Entry {
         }
         let standing = Standing::Held(Hold { until: now.plus(lease), ..hold.clone() });
         Some(Self { standing, ..self.clone() })
+    }
+
+    /// The same message when its member is done with it for good.
+    pub(crate) fn done(self, now: Timestamp) -> Self {
+        Self { standing: Standing::Done { at: now }, ..self }
+    }
+
+    /// When it was done with for good; `None` when it is still to be done.
+    pub(crate) fn done_at(&self) -> Option<Timestamp> {
+        match self.standing {
+            Standing::Done { at } => Some(at),
+            Standing::Waits { .. } | Standing::Held(_) => None,
+        }
     }
 
     /// Whether it is in the hands of the claim that `other` is in the hands of.
@@ -143,6 +165,12 @@ impl Entry {
         read_entry(json)
     }
 
+    /// Its place once its time has come.
+    pub(super) fn rank(&self) -> Rank {
+        let Due { since, is_front, attempt } = self.due();
+        Rank::new(self.seq, self.level, since).in_front(is_front).attempt(attempt)
+    }
+
     /// How it stands once nothing but time has passed.
     pub(super) fn due(&self) -> Due {
         match &self.standing {
@@ -152,6 +180,7 @@ impl Entry {
                 let attempt = self.attempt.saturating_add(1);
                 Due { since: hold.until, is_front: false, attempt }
             }
+            &Standing::Done { at } => Due { since: at, is_front: false, attempt: self.attempt },
         }
     }
 
@@ -159,6 +188,7 @@ impl Entry {
         match &self.standing {
             Standing::Waits { since, .. } => *since,
             Standing::Held(hold) => hold.since,
+            Standing::Done { at } => *at,
         }
     }
 }

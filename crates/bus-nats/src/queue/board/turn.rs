@@ -1,16 +1,19 @@
 //! Whose turn it is among the messages of one key.
 //!
 //! Two members may each try another message of a key at the same time, so the state of one entry
-//! does not decide. A claim of a message with a key goes in four steps, each on fresh reads:
+//! does not decide. A claim of a message with a key goes in four steps. The server tells of all
+//! records in the order in which they were stored, so whoever has heard of its own one knows all
+//! before it:
 //!
 //! 1. take the turn by compare-and-set, unless [`Turn::Behind`] says no;
-//! 2. read all entries of the key and decide again;
+//! 2. wait until that is heard, and decide again;
 //! 3. claim the entry by compare-and-set;
-//! 4. read the turn once more, and when it is another's, write the entry back as it was before it
-//!    was claimed and hand nothing out.
+//! 4. wait until that is heard, and when the turn is another's by then, write the entry back as it
+//!    was before it was claimed and hand nothing out.
 //!
 //! A turn taken by a member that went away before step 3 keeps nobody out: whoever is first by
-//! the rules takes it over, and step 4 stops the one that comes late.
+//! the rules takes it over, and step 4 stops the one that comes late. After that step the entry
+//! alone holds the key, so a turn goes by itself a minute after it was taken.
 
 use bus_core::{Error, ErrorKind, Result};
 use bus_envelope::Timestamp;
@@ -37,8 +40,8 @@ pub(crate) enum Turn {
 }
 
 impl Turn {
-    /// Decides for the message at `seq`, where `entries` are those of its key on the board and
-    /// still in their stream.
+    /// Decides for the message at `seq`, where `entries` are those of its key on the board that
+    /// are still to be done.
     pub(crate) fn decide(
         turn: Option<KeyTurn>,
         entries: &[Entry],

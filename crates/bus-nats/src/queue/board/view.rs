@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use bus_core::OrderKey;
+use bus_core::{OrderKey, Rank};
 use bus_envelope::Timestamp;
 
-use super::{entry::Entry, rank::Rank};
+use super::{entry::Entry, turn::KeyTurn};
 
 /// The entries of one consumer as far as they are known.
 ///
@@ -24,6 +24,12 @@ pub(crate) struct View {
     later: BTreeSet<(Timestamp, u64)>,
     ready: BTreeMap<Rank, u64>,
     lines: HashMap<OrderKey, Line>,
+    /// All that are still to be done and have a key.
+    keyed: HashMap<OrderKey, BTreeSet<u64>>,
+    /// Those that are done for good, of which the server may not know yet.
+    done: BTreeSet<(Timestamp, u64)>,
+    /// Whose turn it is, by the level that stands for a key.
+    turns: HashMap<String, (u64, KeyTurn)>,
 }
 
 /// The entry to try.
@@ -67,10 +73,18 @@ impl View {
         self.removed.remove(&seq);
         let before = self.take_out(seq);
         self.line_up(before.as_ref());
+        if let Some(at) = entry.done_at() {
+            self.done.insert((at, seq));
+            self.entries.insert(seq, Known { entry, revision });
+            return;
+        }
         self.later.insert((entry.due().since, seq));
         let key = entry.key.clone();
         if let Some(key) = key.clone().filter(|_| entry.is_started) {
             self.lines.entry(key).or_default().started.insert(seq);
+        }
+        if let Some(key) = key.clone() {
+            self.keyed.entry(key).or_default().insert(seq);
         }
         self.entries.insert(seq, Known { entry, revision });
         self.line_up(key.as_ref());
@@ -87,13 +101,63 @@ impl View {
         self.line_up(key.as_ref());
     }
 
+    /// A turn stands so since `revision`; older news change nothing.
+    pub(crate) fn put_turn(&mut self, key: &str, revision: u64, turn: Option<KeyTurn>) {
+        if self.turns.get(key).is_some_and(|&(known, _)| known > revision) {
+            return;
+        }
+        if self.turns.len() >= TURNS_MAX {
+            // Most went by themselves since. One that is not known is read when it is needed.
+            self.turns.clear();
+        }
+        match turn {
+            Some(turn) => drop(self.turns.insert(key.to_owned(), (revision, turn))),
+            None => drop(self.turns.remove(key)),
+        }
+    }
+
+    /// Whose turn it is, with the revision of that; 0 and none when it is nobody's.
+    pub(crate) fn turn(&self, key: &str) -> (u64, Option<KeyTurn>) {
+        self.turns.get(key).map_or((0, None), |&(revision, turn)| (revision, Some(turn)))
+    }
+
+    /// The entries of one key that are still to be done.
+    pub(crate) fn entries_of(&self, key: &OrderKey) -> Vec<Entry> {
+        let own = self.keyed.get(key).into_iter().flatten();
+        own.filter_map(|seq| self.entries.get(seq)).map(|known| known.entry.clone()).collect()
+    }
+
+    /// The first of those that were done for good at a time that `is_due`, and are still here: so
+    /// many at most.
+    pub(crate) fn unfinished(
+        &self,
+        at_most: usize,
+        is_due: impl Fn(Timestamp) -> bool,
+    ) -> Vec<(u64, Entry)> {
+        let due = self.done.iter().take_while(|&&(at, _)| is_due(at)).take(at_most);
+        let known = due.filter_map(|(_, seq)| self.entries.get(seq));
+        known.map(|Known { entry, revision }| (*revision, entry.clone())).collect()
+    }
+
+    /// When the first of them was done for good.
+    pub(crate) fn first_done(&self) -> Option<Timestamp> {
+        self.done.first().map(|&(at, _)| at)
+    }
+
+    /// Whether the message at `seq` is done for good.
+    pub(crate) fn is_done(&self, seq: u64) -> bool {
+        self.entries.get(&seq).is_some_and(|known| known.entry.done_at().is_some())
+    }
+
     /// Everything up to `revision` was told by the server, in its order: no older news come.
     pub(crate) fn heard_up_to(&mut self, revision: u64) {
         self.removed.retain(|_, &mut removed| removed > revision);
     }
 
     /// All states there were at `revision`: what is not among them is gone, unless it is newer.
+    /// The turns are told anew after it.
     pub(crate) fn look(&mut self, revision: u64, found: Vec<(u64, Entry)>) {
+        self.turns.clear();
         let seqs: BTreeSet<u64> = found.iter().map(|(_, entry)| entry.seq).collect();
         for (found_revision, entry) in found {
             self.put(found_revision, entry);
@@ -131,7 +195,7 @@ impl View {
             }
             let Some(known) = self.entries.get(&seq) else { continue };
             let Some(key) = known.entry.key.clone() else {
-                self.ready.insert(Rank::of(&known.entry, known.entry.due()), seq);
+                self.ready.insert(known.entry.rank(), seq);
                 continue;
             };
             self.lines.entry(key.clone()).or_default().due.insert(seq);
@@ -143,11 +207,21 @@ impl View {
     /// right.
     fn take_out(&mut self, seq: u64) -> Option<OrderKey> {
         let Known { entry, .. } = self.entries.remove(&seq)?;
+        if let Some(at) = entry.done_at() {
+            self.done.remove(&(at, seq));
+            return None;
+        }
         self.later.remove(&(entry.due().since, seq));
         let Some(key) = entry.key else {
-            self.ready.remove(&Rank::of(&entry, entry.due()));
+            self.ready.remove(&entry.rank());
             return None;
         };
+        if let Some(keyed) = self.keyed.get_mut(&key) {
+            keyed.remove(&seq);
+            if keyed.is_empty() {
+                self.keyed.remove(&key);
+            }
+        }
         if let Some(line) = self.lines.get_mut(&key) {
             line.started.remove(&seq);
             line.due.remove(&seq);
@@ -166,7 +240,7 @@ impl View {
             None => line.due.first(),
         };
         let known = first.and_then(|seq| self.entries.get(seq));
-        let in_line = known.map(|Known { entry, .. }| (Rank::of(entry, entry.due()), entry.seq));
+        let in_line = known.map(|Known { entry, .. }| (entry.rank(), entry.seq));
         // A line that nobody is known to stand in takes no room; one that only rests or is
         // scheduled comes again by itself.
         let is_empty = line.started.is_empty() && line.due.is_empty();
@@ -186,6 +260,9 @@ impl View {
         }
     }
 }
+
+/// How many turns are remembered.
+const TURNS_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,15 @@
 //! Serving those that wait: from the board and from the server's consumer, by rank.
 
 use async_nats::Message;
-use bus_core::{ErrorKind, Result, SharedFrame};
+use bus_core::{ErrorKind, Frame, Result, SharedFrame};
 use bus_envelope::Timestamp;
 use tokio::time::Instant;
 
 use super::{
-    super::{board::Standing, consumer::nonce, settle::board_lease, store::get},
-    AFTER_FAULT, Claim, Clerk, End, Entry, FETCH_EVERY, Hold, LOOK_EVERY, OP, PLACED, Pick, Place,
-    Pulled, Rank, Step, Way, decode_stored, lease_from,
+    super::{consumer::nonce, settle::board_lease},
+    AFTER_FAULT, Claim, Clerk, Entry, FETCH_EVERY, Hold, OP, PLACED, Pick, Place, Priority, Pulled,
+    Rank, Step, Way, decode_stored, lease_from,
 };
-use crate::api::{GetRequest, RawStored};
 
 /// A plain message on its way to a member.
 struct Plain {
@@ -18,6 +17,13 @@ struct Plain {
     frame: SharedFrame,
     hold: Hold,
     deadline: Instant,
+}
+
+/// An entry that was claimed: as it stands now, as it stood before, and since which revision.
+struct Claimed {
+    entry: Entry,
+    before: Entry,
+    revision: u64,
 }
 
 impl Clerk {
@@ -33,10 +39,12 @@ impl Clerk {
         if self.next_look <= now {
             self.look().await?;
         }
-        if self.must_fetch || (self.placed.is_some() && self.next_fetch <= now) {
+        self.note_rung(now).await?;
+        if self.must_fetch || self.next_fetch <= now {
             self.next_fetch = now + FETCH_EVERY;
             self.fetch_placed().await?;
         }
+        self.finish_done().await;
         let mut last_try = None;
         while self.wanted() > 0 && !self.is_paused() && self.desk.state().end.is_none() {
             let now = self.desk.now();
@@ -79,27 +87,8 @@ impl Clerk {
         state.paused_until.is_some()
     }
 
-    /// Reads the whole board.
-    pub(super) async fn look(&mut self) -> Result<()> {
-        if self.is_another().await? {
-            self.desk.end(End::Gone);
-            return Ok(());
-        }
-        let before = self.desk.state().newest;
-        let (found, pause) = tokio::join!(self.desk.board.entries(OP), self.desk.board.pause(OP));
-        let (found, pause) = (found?, pause?);
-        let mut state = self.desk.state();
-        let newest = found.iter().map(|&(revision, _)| revision).max().unwrap_or_default();
-        state.view.look(before, found);
-        state.newest = state.newest.max(newest);
-        state.paused_until = pause;
-        (self.must_look, self.must_fetch) = (false, true);
-        self.next_look = Instant::now() + LOOK_EVERY;
-        Ok(())
-    }
-
     /// Whether the consumer of this desk is no more.
-    async fn is_another(&self) -> Result<bool> {
+    pub(super) async fn is_another(&self) -> Result<bool> {
         match self.desk.consumers.joined(&self.desk.spec).await {
             Ok(made) => Ok(made != self.desk.made),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Conflict) => {
@@ -128,12 +117,8 @@ impl Clerk {
             return Ok(());
         }
         if widest > 1 && self.plain.open_count() == 0 {
-            let mut got = Vec::new();
-            let taken = self.plain.take(wanted, &mut got).await;
-            let came = !got.is_empty();
-            self.take_batch(got).await?;
-            taken?;
-            if came {
+            let some_came = self.take_batch(wanted).await?;
+            if some_came {
                 return Ok(());
             }
         }
@@ -164,18 +149,26 @@ impl Clerk {
 
     /// Messages that were asked for together and are handed over together: a member that looks in
     /// between finds none of them or all.
-    async fn take_batch(&mut self, messages: Vec<Message>) -> Result<()> {
-        let mut batch = Vec::with_capacity(messages.len());
-        let mut failed = Ok(());
-        for message in messages {
+    async fn take_batch(&mut self, wanted: usize) -> Result<bool> {
+        let pull = self.plain.begin_take(wanted).await?;
+        let (mut batch, mut some_came, mut failed) = (Vec::new(), false, Ok(()));
+        let taken = loop {
+            // Each is read while the next is under way.
+            let message = match self.plain.next_of(pull).await {
+                Ok(Some(message)) => message,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            some_came = true;
             match self.sort(message).await {
                 Ok(plain) => batch.extend(plain),
                 Err(error) => failed = Err(error),
             }
-        }
+        };
         let is_wanted = !self.desk.state().waiters.is_empty();
         self.hand_out(batch, is_wanted).await?;
-        failed
+        failed.and(taken)?;
+        Ok(some_came)
     }
 
     /// To the members what stands before all that is on the board, and the rest onto the board.
@@ -191,12 +184,13 @@ impl Clerk {
                     let Plain { frame, hold, deadline, .. } = plain;
                     state.hand_over((frame, 1), hold, deadline);
                 } else {
-                    rest.push(plain.hold);
+                    rest.push((plain.hold, plain.frame));
                 }
             }
         }
-        for hold in rest {
-            self.to_board(Entry::fresh((hold.seq, hold.stored), hold.origin, None)).await?;
+        for (hold, frame) in rest {
+            let entry = Entry::fresh((hold.seq, hold.stored), hold.origin, None);
+            self.to_board((entry, &frame)).await?;
         }
         Ok(())
     }
@@ -204,17 +198,26 @@ impl Clerk {
     /// What the server's consumer delivered for the first time and may be handed out; everything
     /// else goes where it belongs.
     async fn sort(&mut self, message: Message) -> Result<Option<Plain>> {
-        let start = Instant::now();
+        // The server counts from when it gave it out, however long it has lain here since.
+        let deadline = lease_from(self.plain.came_after(), self.desk.spec.lease);
+        if deadline <= Instant::now() {
+            // It is given out again.
+            return Ok(None);
+        }
         let Some(origin) = message.reply.as_ref().map(|reply| reply.as_str().to_owned()) else {
             return Ok(None);
         };
         let Some(place) = Place::read(&origin) else { return Ok(None) };
-        let Place { seq, stored, delivered } = place;
+        let Place { seq, stored, delivered, .. } = place;
         // A server that was killed may have forgotten that it gave out what a member has.
-        let (is_held, is_on_board) = {
+        let (is_held, is_on_board, is_done) = {
             let state = self.desk.state();
-            (state.held.contains(&seq), state.view.has(seq))
+            (state.held.contains(&seq), state.view.has(seq), state.view.is_done(seq))
         };
+        if is_done {
+            // It is acknowledged by whoever did it, or as one that was left unfinished.
+            return Ok(None);
+        }
         if is_held || is_on_board {
             if is_on_board {
                 self.desk.keep_from_server(&origin).await;
@@ -233,25 +236,26 @@ impl Clerk {
         };
         if message.subject.starts_with(PLACED) {
             let entry = Entry::fresh((seq, stored), origin, frame.placement.as_deref());
-            return self.to_board(entry).await.map(|()| None);
+            return self.to_board((entry, &frame)).await.map(|()| None);
         }
         if delivered > 1 {
             let entry = Entry::fresh((seq, stored), origin, None);
             let entry = entry.delivered_again(delivered, self.desk.now());
-            return self.to_board(entry).await.map(|()| None);
+            return self.to_board((entry, &frame)).await.map(|()| None);
         }
-        let rank = Rank::plain(seq, stored);
+        let rank = Rank::new(seq, Priority::NORMAL, stored);
         self.seen_up_to = self.seen_up_to.max(Some(rank));
-        let deadline = lease_from(start, self.desk.spec.lease);
-        let step = tokio::sync::Mutex::new(Step { deadline, way: Way::Plain });
+        let frame = SharedFrame::from(frame);
+        let way = Way::Plain(frame.clone());
+        let step = tokio::sync::Mutex::new(Step { deadline, way });
         let hold = Hold { seq, stored, origin, step };
-        Ok(Some(Plain { rank, frame: frame.into(), hold, deadline }))
+        Ok(Some(Plain { rank, frame, hold, deadline }))
     }
 
     /// Claims an entry of the board, unless somebody is quicker.
     async fn claim(&mut self, pick: Pick) -> Result<()> {
         let Pick { entry: before, revision, .. } = pick;
-        if before.key.is_some() && !self.take_turn(&before).await? {
+        if !self.take_turn(&before).await? {
             // The one before it may not be on the board yet.
             self.must_fetch = true;
             return Ok(());
@@ -261,94 +265,79 @@ impl Clerk {
         let Some(entry) = before.claimed(nonce, board_lease(self.desk.spec.lease), now) else {
             return Ok(());
         };
-        let wanted = GetRequest { seq: Some(entry.seq), ..GetRequest::default() };
-        let (written, stored, pause) = tokio::join!(
+        let (written, frame, pause) = tokio::join!(
             self.desk.board.write_entry(OP, &entry, revision),
-            get(&self.desk.api, OP, self.desk.spec.stream.as_str(), &wanted),
+            self.desk.board.frame(OP, entry.seq),
             self.desk.board.pause(OP),
         );
         let Some(revision) = written? else { return self.read_again(&before, revision).await };
         self.desk.state().put(revision, entry.clone());
-        let claimed = (entry, before, revision);
-        match self.finish_claim(&claimed, (stored, pause), now).await {
-            Ok(Some(stored)) => {
-                let (entry, before, revision) = claimed;
+        let claimed = Claimed { entry, before, revision };
+        match self.finish_claim(&claimed, (frame, pause), now).await {
+            Ok(Some(frame)) => {
                 let deadline = lease_from(start, self.desk.spec.lease);
-                self.hand_entry(stored, (entry, before), (revision, deadline))
+                self.hand_entry(frame, claimed, deadline);
+                Ok(())
             }
             Ok(None) => Ok(()),
             Err(error) => {
                 // Nobody has it: it does not wait for the end of a lease.
-                self.unclaim(&claimed.1, claimed.2).await?;
+                self.unclaim(&claimed.before, claimed.revision).await?;
                 Err(error)
             }
         }
     }
 
-    /// What was claimed, when it may be handed out; else it is back on the board or gone.
+    /// The frame of what was claimed, when it may be handed out; else it is back on the board or
+    /// gone from there.
     async fn finish_claim(
-        &self,
-        (entry, before, revision): &(Entry, Entry, u64),
-        (stored, pause): (Result<Vec<RawStored>>, Result<Option<Timestamp>>),
+        &mut self,
+        Claimed { entry, before, revision, .. }: &Claimed,
+        (frame, pause): (Result<Option<Frame>>, Result<Option<Timestamp>>),
         now: Timestamp,
-    ) -> Result<Option<RawStored>> {
-        let Some(stored) = stored?.into_iter().next() else {
-            if self.desk.is_stored(OP, entry.seq).await? {
-                // A copy of the stream is behind.
-                return self.unclaim(before, *revision).await.map(|()| None);
-            }
-            return self.desk.clear_entry(OP, entry, *revision).await.map(|()| None);
-        };
+    ) -> Result<Option<Frame>> {
+        if self.is_settled(entry).await? {
+            self.desk.board.forget(entry, *revision).await;
+            self.desk.state().remove(*revision, entry.seq);
+            return Ok(None);
+        }
         if let Some(until) = pause?.filter(|&until| until > now) {
             self.desk.state().paused_until = Some(until);
             return self.unclaim(before, *revision).await.map(|()| None);
         }
-        if let Some(key) = &entry.key
-            && self.desk.board.turn(OP, key).await?.1.is_none_or(|turn| turn.holder != entry.seq)
-        {
+        let is_first =
+            entry.key.is_none() || (self.hear_up_to(*revision).await? && self.has_turn(entry));
+        if !is_first {
             return self.unclaim(before, *revision).await.map(|()| None);
         }
-        Ok(Some(stored))
+        let is_own = |frame: &Frame| self.desk.spec.filter.matches(&frame.subject);
+        match frame?.filter(is_own) {
+            Some(frame) => {
+                self.frameless.remove(&entry.seq);
+                Ok(Some(frame))
+            }
+            None => self.do_without((entry, before), *revision).await.map(|()| None),
+        }
     }
 
-    fn hand_entry(
-        &self,
-        stored: RawStored,
-        (entry, before): (Entry, Entry),
-        (revision, deadline): (u64, Instant),
-    ) -> Result<()> {
-        let RawStored { subject, seq, time, headers, body } = stored;
-        let frame = decode_stored(&subject, &headers, body)?;
-        let (attempt, origin) = (entry.attempt, entry.origin.clone());
+    /// Whether a task that the server gave out again was settled by the one who had it before.
+    async fn is_settled(&self, entry: &Entry) -> Result<bool> {
+        let place = Place::read(&entry.origin);
+        let Some((_, consumer)) = Place::of(&entry.origin) else { return Ok(false) };
+        if place.is_none_or(|place| place.delivered < 2) {
+            return Ok(false);
+        }
+        let floor = self.desk.consumers.settled_up_to(OP, &self.desk.spec.stream, consumer).await?;
+        Ok(floor >= entry.seq)
+    }
+
+    fn hand_entry(&self, frame: Frame, claimed: Claimed, deadline: Instant) {
+        let Claimed { entry, before, revision } = claimed;
+        let (seq, attempt, origin) = (entry.seq, entry.attempt, entry.origin.clone());
+        let stored = Place::read(&origin).map_or_else(|| self.desk.now(), |place| place.stored);
         let way = Way::Board(Box::new(Claim { entry, before, revision }));
         let step = tokio::sync::Mutex::new(Step { deadline, way });
-        let hold = Hold { seq, stored: time, origin, step };
+        let hold = Hold { seq, stored, origin, step };
         self.desk.state().hand_over((frame.into(), attempt), hold, deadline);
-        Ok(())
-    }
-
-    /// Gives an entry back as it stood before it was claimed.
-    pub(super) async fn unclaim(&self, before: &Entry, revision: u64) -> Result<()> {
-        // One whose lease ran out under somebody else stands as that left it.
-        let before = match &before.standing {
-            Standing::Held(hold) => before.clone().delivered_again(before.attempt + 1, hold.until),
-            Standing::Waits { .. } => before.clone(),
-        };
-        let written = self.desk.board.write_entry(OP, &before, revision).await?;
-        if let Some(revision) = written {
-            self.desk.state().put(revision, before);
-        }
-        Ok(())
-    }
-
-    /// Somebody else changed an entry: learns how it stands.
-    async fn read_again(&self, entry: &Entry, known: u64) -> Result<()> {
-        let of = self.desk.board.entry(OP, entry.key.as_ref(), entry.seq).await?;
-        match of {
-            (revision, Some(entry)) => self.desk.state().put(revision, entry),
-            // A record that is wholly gone has no revision.
-            (revision, None) => self.desk.state().remove(revision.max(known), entry.seq),
-        }
-        Ok(())
     }
 }

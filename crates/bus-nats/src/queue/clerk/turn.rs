@@ -1,83 +1,52 @@
 //! The messages of one key, one after the other.
 
-use bus_core::{OrderKey, Result, Retention};
-use bus_envelope::Timestamp;
+use bus_core::Result;
 
 use super::{
-    super::{board::Turn, store::get},
-    Clerk, Entry, OP, placed_patterns,
+    super::board::{KeyTurn, Turn},
+    Clerk, Entry, OP,
 };
-use crate::{api::GetRequest, codec::key_token};
+use crate::codec::key_token;
 
 impl Clerk {
     /// Takes the turn of an entry's key; false when another message comes first.
-    pub(super) async fn take_turn(&self, entry: &Entry) -> Result<bool> {
+    ///
+    /// Every message of the key that was stored before this one is on the board by now: they are
+    /// fetched by one engine at a time, which puts them there in their order.
+    pub(super) async fn take_turn(&mut self, entry: &Entry) -> Result<bool> {
         let Some(key) = &entry.key else { return Ok(true) };
+        let (mut revision, mut turn) = self.desk.state().view.turn(&key_token(key));
         for _ in 0..TRIES {
-            let (turn, entries) =
-                tokio::join!(self.desk.board.turn(OP, key), self.desk.board.entries_of(OP, key));
-            let ((revision, turn), entries) = (turn?, entries?);
-            {
-                let mut state = self.desk.state();
-                for (revision, entry) in &entries {
-                    state.put(*revision, entry.clone());
-                }
+            if self.is_behind(entry, turn) {
+                return Ok(false);
             }
-            let others: Vec<_> = entries.iter().map(|(_, entry)| entry.clone()).collect();
-            let now: Timestamp = self.desk.now();
-            match Turn::decide(turn, &others, entry.seq, now) {
-                Turn::Own => {
-                    let known: Vec<u64> = others.iter().map(|entry| entry.seq).collect();
-                    return Ok(!self.has_unknown_before(key, entry.seq, &known).await?);
-                }
-                // Taken, it is looked at again: an earlier one may have become due meanwhile.
-                Turn::Free => {
-                    let of = (key, entry.seq);
-                    if self.desk.board.take_turn(OP, of, revision).await?.is_none() {
-                        return Ok(false);
-                    }
-                }
-                Turn::Behind(first) => {
-                    let ahead = entries.iter().find(|(_, entry)| entry.seq == first);
-                    let Some((revision, ahead)) = ahead else { return Ok(false) };
-                    if self.desk.is_stored(OP, first).await? {
-                        return Ok(false);
-                    }
-                    self.desk.clear_entry(OP, ahead, *revision).await?;
-                }
+            let own = self.desk.board.take_turn(OP, (key, entry.seq), revision).await?;
+            if let Some(own) = own {
+                return Ok(self.hear_up_to(own).await? && self.has_turn(entry));
+            }
+            // Somebody else's, which was not heard yet, or one that is gone by now.
+            (revision, turn) = self.desk.board.turn(OP, key).await?;
+            if !self.hear_up_to(revision).await? {
+                return Ok(false);
             }
         }
         Ok(false)
     }
 
-    /// Whether the stream holds a message of a key before `seq` that is not on the board: somebody
-    /// fetched it and did not write it there yet. Kept streams hold those that are done as well.
-    async fn has_unknown_before(&self, key: &OrderKey, seq: u64, known: &[u64]) -> Result<bool> {
-        if self.desk.stream.retention != Retention::WorkQueue {
-            return Ok(false);
-        }
-        let token = key_token(key);
-        for pattern in placed_patterns(&self.desk.spec, &self.desk.stream) {
-            let pattern = pattern.replacen("*.*", &format!("*.{token}"), 1);
-            let mut from = 1;
-            while from < seq {
-                let wanted = GetRequest {
-                    seq: Some(from),
-                    next_by_subj: Some(pattern.clone()),
-                    ..GetRequest::default()
-                };
-                let stream = self.desk.spec.stream.as_str();
-                let found = get(&self.desk.api, OP, stream, &wanted).await?.into_iter().next();
-                let Some(found) = found.filter(|found| found.seq < seq) else { break };
-                if !known.contains(&found.seq) {
-                    return Ok(true);
-                }
-                from = found.seq + 1;
-            }
-        }
-        Ok(false)
+    /// Whether the turn is this entry's, and it comes first, by all that was heard.
+    pub(super) fn has_turn(&self, entry: &Entry) -> bool {
+        let Some(key) = &entry.key else { return true };
+        let (_, turn) = self.desk.state().view.turn(&key_token(key));
+        turn.is_some_and(|turn| turn.holder == entry.seq) && !self.is_behind(entry, turn)
+    }
+
+    fn is_behind(&self, entry: &Entry, turn: Option<KeyTurn>) -> bool {
+        let Some(key) = &entry.key else { return false };
+        let now = self.desk.now();
+        let entries = self.desk.state().view.entries_of(key);
+        matches!(Turn::decide(turn, &entries, entry.seq, now), Turn::Behind(_))
     }
 }
 
 /// How often the turn of a key is looked at for one claim.
-const TRIES: u32 = 8;
+const TRIES: u32 = 4;

@@ -20,7 +20,8 @@ fn world() -> World {
     let home = Home::locate(Some(&dir.path().join("data"))).unwrap();
     home.create().unwrap();
     let admission = Admission::new(Arc::new(SystemClock::new()));
-    let grounds = Grounds::new(home.clone(), Arc::new(InMemoryBus::new()), Some(admission.clone()));
+    let site = Site::Own(Arc::new(InMemoryBus::new()), admission.clone());
+    let grounds = Grounds::new(home.clone(), site);
     World { dir, home, admission, grounds }
 }
 
@@ -39,7 +40,14 @@ impl World {
 }
 
 fn add(workspace: &Workspace, name: &str) -> Certificate {
-    workspace.add_agent(AgentId::parse(name).unwrap(), vec![Role::Worker], None).unwrap()
+    workspace
+        .add_agent(
+            AgentId::parse(name).unwrap(),
+            vec![Role::Worker],
+            None,
+            crate::engine::Scope::default(),
+        )
+        .unwrap()
 }
 
 fn revoke(workspace: &Workspace, certificate: &Certificate) {

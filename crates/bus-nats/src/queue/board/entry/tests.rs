@@ -3,7 +3,7 @@
 use bus_core::ErrorKind;
 use proptest::prelude::*;
 
-use super::{super::rank::Rank, *};
+use super::*;
 
 const LEASE: Duration = Duration::from_secs(30);
 const REST: Duration = Duration::from_secs(5);
@@ -50,10 +50,10 @@ fn a_released_entry_that_rests_is_not_ready_before_its_time() {
 #[test]
 fn what_was_handed_back_without_a_rest_is_first_once_only() {
     let released = held(&fresh(9), at(1)).released(Duration::ZERO, at(1));
-    let older = Rank::plain(1, at(0));
-    assert!(Rank::of(&released, released.due()) < older);
+    let older = Rank::new(1, Priority::NORMAL, at(0));
+    assert!(released.rank() < older);
     let failed = held(&released, at(2)).failed(Duration::ZERO, at(2));
-    assert!(Rank::of(&failed, failed.due()) > older);
+    assert!(failed.rank() > older);
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn a_scheduled_entry_waits_its_time_and_one_that_has_passed_does_not_age_it() {
 fn what_jetstream_delivers_again_has_its_count_and_waits_from_then_on() {
     let again = fresh(1).delivered_again(3, at(40));
     assert_eq!(attempt_at(&again, at(40)), Some(3));
-    assert!(Rank::of(&again, again.due()) > Rank::plain(2, at(39)));
+    assert!(again.rank() > Rank::new(2, Priority::NORMAL, at(39)));
 }
 
 #[test]
 fn of_those_ready_at_the_same_time_the_failed_one_comes_last() {
     let failed = fresh(1).delivered_again(2, at(0));
-    assert!(Rank::of(&failed, failed.due()) > Rank::plain(2, at(0)));
+    assert!(failed.rank() > Rank::new(2, Priority::NORMAL, at(0)));
 }
 
 #[test]
@@ -108,10 +108,18 @@ fn a_level_stands_before_what_waited_up_to_ten_minutes_longer() {
     let placement = Placement { priority: Priority::new(5).unwrap(), ..Placement::default() };
     let rank = |stored| {
         let entry = Entry::fresh((2, stored), "ack".to_owned(), Some(&placement));
-        Rank::of(&entry, entry.due())
+        entry.rank()
     };
-    assert!(rank(at(600)) < Rank::plain(1, at(0)));
-    assert!(rank(at(601)) > Rank::plain(1, at(0)));
+    assert!(rank(at(600)) < Rank::new(1, Priority::NORMAL, at(0)));
+    assert!(rank(at(601)) > Rank::new(1, Priority::NORMAL, at(0)));
+}
+
+#[test]
+fn what_is_done_for_good_is_claimed_by_nobody() {
+    let done = held(&fresh(1), at(1)).done(at(2));
+    assert_eq!(done.done_at(), Some(at(2)));
+    assert_eq!(attempt_at(&done, at(1_000_000)), None);
+    assert!(!done.is_held(at(2)));
 }
 
 #[test]
@@ -127,7 +135,8 @@ fn every_state_is_read_back_as_it_was_written() {
         held.clone().failed(REST, at(2)),
         held.clone().released(Duration::ZERO, at(2)),
         held.extended(Duration::MAX, at(2)).unwrap(),
-        placed.delivered_again(u32::MAX, Timestamp::MIN),
+        placed.clone().delivered_again(u32::MAX, Timestamp::MIN),
+        held.done(at(3)),
     ];
     for state in states {
         assert_eq!(Entry::from_json(&state.to_json().unwrap()).unwrap(), state);
@@ -136,11 +145,11 @@ fn every_state_is_read_back_as_it_was_written() {
 
 #[test]
 fn a_damaged_state_is_corrupt() {
-    let good = r#"{"v":1,"seq":1,"origin":"a","level":4,"attempt":1,"since":0}"#;
+    let good = r#"{"v":2,"seq":1,"origin":"a","level":4,"attempt":1,"since":0}"#;
     assert_eq!(Entry::from_json(good.as_bytes()).unwrap().seq, 1);
     let held = r#""front":true,"held":{"nonce":"n","until":1},"since""#;
     for (part, bad) in [
-        (r#""v":1"#, r#""v":2"#),
+        (r#""v":2"#, r#""v":1"#),
         (r#""seq":1"#, r#""seq":0"#),
         (r#""seq":1"#, r#""seq":-1"#),
         (r#""origin":"a""#, r#""origin":"""#),
@@ -150,6 +159,7 @@ fn a_damaged_state_is_corrupt() {
         (r#""since":0"#, r#""since":253402300800000000000"#),
         (r#""since""#, held),
         (r#""since":0"#, r#""since":0,"more":1"#),
+        (r#""since":0"#, r#""since":0,"front":true,"done":true"#),
         ("}", ""),
     ] {
         assert!(good.contains(part), "{part}");

@@ -24,6 +24,9 @@ struct EntryForm {
     front: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     held: Option<HoldForm>,
+    /// Done for good, at `since`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    done: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -34,11 +37,13 @@ struct HoldForm {
 }
 
 pub(super) fn write_entry(entry: &Entry) -> Result<Vec<u8>> {
-    let (since, front, held) = match &entry.standing {
-        Standing::Waits { since, is_front } => (*since, *is_front, None),
+    let (since, front, held, done) = match &entry.standing {
+        Standing::Waits { since, is_front } => (*since, *is_front, None, false),
         Standing::Held(Hold { nonce, since, until }) => {
-            (*since, false, Some(HoldForm { nonce: nonce.clone(), until: until.unix_ns() }))
+            let held = HoldForm { nonce: nonce.clone(), until: until.unix_ns() };
+            (*since, false, Some(held), false)
         }
+        Standing::Done { at } => (*at, false, None, true),
     };
     let form = EntryForm {
         v: VERSION,
@@ -51,6 +56,7 @@ pub(super) fn write_entry(entry: &Entry) -> Result<Vec<u8>> {
         since: since.unix_ns(),
         front,
         held,
+        done,
     };
     serde_json::to_vec(&form).map_err(|error| {
         Error::new(ErrorKind::Invalid, "write board", "cannot be written as JSON").because(error)
@@ -64,18 +70,19 @@ pub(super) fn read_entry(json: &[u8]) -> Result<Entry> {
     let form: EntryForm = serde_json::from_slice(json)
         .map_err(|error| corrupt("a state on the board cannot be read").because(error))?;
     if form.v != VERSION {
-        return Err(corrupt("a state on the board is of another version: expected 1"));
+        return Err(corrupt("a state on the board is of another version: expected 2"));
     }
     if form.seq == 0 || form.attempt == 0 || form.origin.is_empty() {
         return Err(corrupt("a state on the board names no message, attempt or origin"));
     }
     let since = read_time(form.since)?;
-    let standing = match form.held {
-        None => Standing::Waits { since, is_front: form.front },
-        Some(_) if form.front => return Err(corrupt("a state on the board is held and waits")),
-        Some(HoldForm { nonce, until }) => {
+    let standing = match (form.held, form.front, form.done) {
+        (None, is_front, false) => Standing::Waits { since, is_front },
+        (None, false, true) => Standing::Done { at: since },
+        (Some(HoldForm { nonce, until }), false, false) => {
             Standing::Held(Hold { nonce, since, until: read_time(until)? })
         }
+        _ => return Err(corrupt("a state on the board stands in two ways")),
     };
     let refused = |error| corrupt("a state on the board has a damaged placement").because(error);
     Ok(Entry {
@@ -98,7 +105,8 @@ fn corrupt(why: &'static str) -> Error {
     Error::new(ErrorKind::Corrupt, "read board", why)
 }
 
-const VERSION: u8 = 1;
+/// 1 had its frame in the stream alone.
+const VERSION: u8 = 2;
 
 /// No state is longer: names, a key and a subject have their own limits, far below.
 const FORM_BYTES_MAX: usize = 8 * 1024;

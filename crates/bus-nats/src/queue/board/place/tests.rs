@@ -19,10 +19,11 @@ fn every_subject_of_the_board_says_what_it_is_about() {
         let last = place.state(key, u64::MAX);
         assert_eq!(place.part(&last).unwrap(), BoardPart::State(u64::MAX));
     }
-    assert_eq!(place.part(&place.turn(&key)).unwrap(), BoardPart::Turn);
+    let turn = BoardPart::Turn(&key_token(&key)) == place.part(&place.turn(&key)).unwrap();
+    assert!(turn);
     assert_eq!(place.part(&place.pause()).unwrap(), BoardPart::Pause);
-    let heard = place.state(None, 7).replacen("vakq.", "vakqr.", 1);
-    assert_eq!(place.part(&heard).unwrap(), BoardPart::State(7));
+    assert_eq!(place.part(&place.fetch()).unwrap(), BoardPart::Fetch);
+    assert_eq!(place.frame_of(&place.frame(7)), Some(("m1", 7)));
 }
 
 #[test]
@@ -38,6 +39,8 @@ fn a_subject_of_another_consumer_or_of_no_form_is_refused() {
         "vakq.S.coder.m1._",
         "vakq.S.coder.m1.",
         "vakq.S.coder.m2._.7.state",
+        "vakqr.S.coder.m1._.7.state",
+        "vakq.S.coder.frame.m1.7",
         "",
     ] {
         assert_eq!(place.part(bad).unwrap_err().kind(), ErrorKind::Corrupt, "{bad:?}");
@@ -45,24 +48,24 @@ fn a_subject_of_another_consumer_or_of_no_form_is_refused() {
 }
 
 #[test]
-fn the_states_of_a_key_are_found_by_one_filter_and_no_others_are() {
+fn what_is_followed_is_everything_but_the_frames() {
     let place = place("S", "coder");
-    let (key, other) = (OrderKey::parse("a").unwrap(), OrderKey::parse("b").unwrap());
+    let key = OrderKey::parse("a").unwrap();
     let covers = |filter: String, subject: String| {
         Filter::parse(&filter).unwrap().matches(&Subject::parse(&subject).unwrap())
     };
-    assert!(covers(place.states_of(&key), place.state(Some(&key), 1)));
-    assert!(!covers(place.states_of(&key), place.state(Some(&other), 1)));
-    assert!(!covers(place.states_of(&key), place.turn(&key)));
-    assert!(covers(place.states(), place.state(None, 1)));
-    assert!(!covers(place.states(), place.turn(&key)));
-    assert!(!covers(place.states(), place.pause()));
-    let (stream, name) = (StreamName::parse("S").unwrap(), ConsumerName::parse("coder").unwrap());
-    assert!(covers(BoardPlace::all_of(&stream, &name), place.turn(&key)));
+    for record in [place.state(Some(&key), 1), place.turn(&key), place.pause(), place.fetch()] {
+        assert!(covers(place.records(), record.clone()), "{record}");
+        assert!(covers(place.all(), record.clone()), "{record}");
+    }
+    assert!(!covers(place.records(), place.frame(1)));
+    assert!(covers(place.all(), place.frame(1)));
+    let stream = StreamName::parse("S").unwrap();
     for seq in [None, Some(1)] {
         let states = BoardPlace::all_states(&stream, seq);
         assert!(covers(states.clone(), place.state(Some(&key), 1)), "{states}");
         assert!(!covers(states.clone(), place.turn(&key)), "{states}");
+        assert!(!covers(states.clone(), place.frame(1)), "{states}");
     }
     assert_eq!(BoardPlace::owner(&place.state(None, 1)), Some(("S", "coder", "m1")));
 }

@@ -135,7 +135,46 @@ fn what_has_left_takes_no_room() {
     }
     view.heard_up_to(20);
     assert!(view.entries.is_empty() && view.later.is_empty() && view.ready.is_empty());
-    assert!(view.lines.is_empty() && view.removed.is_empty());
+    assert!(view.lines.is_empty() && view.removed.is_empty() && view.keyed.is_empty());
+}
+
+#[test]
+fn what_is_done_for_good_is_proposed_no_more_and_frees_its_key() {
+    let a = [1, 2].map(|seq| entry(seq, 4, Some("a")));
+    let mut view = view(a.clone());
+    view.put(10, held(&a[0], at(5)).done(at(6)));
+    assert_eq!(first(&mut view, at(1000)), Some(2));
+    assert!(view.has(1) && view.is_done(1) && !view.is_done(2));
+    let key = OrderKey::parse("a").unwrap();
+    assert_eq!(view.entries_of(&key), [a[1].clone()]);
+    assert_eq!(view.unfinished(9, |done| done <= at(5)), []);
+    let unfinished = view.unfinished(9, |done| done <= at(6));
+    assert_eq!(
+        unfinished.iter().map(|(at, entry)| (*at, entry.seq)).collect::<Vec<_>>(),
+        [(10, 1)]
+    );
+    view.remove(11, 1);
+    assert_eq!((view.first_done(), view.has(1)), (None, false));
+}
+
+#[test]
+fn of_many_that_are_done_the_first_are_told_of() {
+    let mut view = View::default();
+    for seq in 1..=5 {
+        view.put(10 + seq, held(&entry(seq, 4, None), at(5)).done(at(seq)));
+    }
+    let seqs: Vec<u64> = view.unfinished(3, |_| true).iter().map(|(_, it)| it.seq).collect();
+    assert_eq!(seqs, [1, 2, 3]);
+}
+
+#[test]
+fn of_a_turn_the_newest_word_counts() {
+    let mut view = View::default();
+    view.put_turn("a", 5, Some(KeyTurn { holder: 1 }));
+    view.put_turn("a", 4, None);
+    assert_eq!(view.turn("a"), (5, Some(KeyTurn { holder: 1 })));
+    view.put_turn("a", 6, None);
+    assert_eq!(view.turn("a"), (0, None));
 }
 
 /// One change of a board; times are seconds.
@@ -229,7 +268,7 @@ impl Board {
             Some(key) => self.turn(key, entry.seq) == Turn::Own,
             None => true,
         });
-        free.min_by_key(|entry| Rank::of(entry, entry.due())).map(|entry| entry.seq)
+        free.min_by_key(|entry| entry.rank()).map(|entry| entry.seq)
     }
 }
 

@@ -1,0 +1,327 @@
+//! The evidence streams of a workspace, followed into the audit log of the data home (S0.42).
+
+mod heads;
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
+
+use bus_core::{Clock, Engine, Seq, planes};
+use bus_envelope::EventHash;
+use bus_evidence::{AuditError, AuditLog, AuditMark, AuditRecord, AuditStream};
+use bus_subjects::{AddressKind, Filter, SessionId, StreamName, WorkspaceId};
+
+use self::heads::{Heads, session_of};
+use crate::{
+    error::{CliError, Exit},
+    home::Home,
+    print as out,
+};
+
+/// The audit log of one workspace, and how far it follows the streams.
+///
+/// It follows: a record is acknowledged before it is here, and a volume that takes no more delays
+/// nobody. What is missing is written as soon as it can be.
+pub(crate) struct Audit {
+    home: Home,
+    workspace: WorkspaceId,
+    engine: Arc<dyn Engine>,
+    clock: Arc<dyn Clock>,
+    open: Option<Open>,
+    heads: Heads,
+}
+
+/// A log that is open for writing.
+struct Open {
+    log: AuditLog,
+    places: [Place; 2],
+}
+
+/// How far a stream is in the log.
+struct Place {
+    stream: AuditStream,
+    next: Seq,
+    /// What the log holds, when the stream is not the one it was of: that is passed over.
+    known: HashSet<EventHash>,
+}
+
+/// The streams that are followed.
+const STREAMS: [AuditStream; 2] = [AuditStream::Receipts, AuditStream::Approvals];
+
+/// How much is written at once.
+const BATCH_RECORDS: usize = 256;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+impl Audit {
+    /// The log of `workspace`, whose streams are at `engine`; nothing is opened yet.
+    pub(crate) fn new(
+        home: &Home,
+        workspace: WorkspaceId,
+        engine: Arc<dyn Engine>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let heads = Heads::new(home.clone(), workspace.clone());
+        Self { home: home.clone(), workspace, engine, clock, open: None, heads }
+    }
+
+    /// Whether it is of this workspace, and follows the streams of this engine.
+    pub(crate) fn is_of(&self, workspace: &WorkspaceId, engine: &Arc<dyn Engine>) -> bool {
+        self.workspace == *workspace && Arc::ptr_eq(&self.engine, engine)
+    }
+
+    /// The workspace that it is of.
+    pub(crate) const fn workspace(&self) -> &WorkspaceId {
+        &self.workspace
+    }
+
+    /// Writes what is new, and returns how many records that were. After a failure the next look
+    /// goes on from the last whole record.
+    ///
+    /// # Errors
+    /// When a stream cannot be read, or the log not be written.
+    pub(crate) async fn look(&mut self) -> Result<u64, CliError> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.open().await?,
+        };
+        let mut count = 0;
+        for at in 0..open.places.len() {
+            let (next, written) = self.follow(open, at).await?;
+            open = next;
+            count += written;
+        }
+        self.heads.rebuild(&*self.engine, self.clock.now()).await?;
+        self.open = Some(open);
+        Ok(count)
+    }
+
+    /// Signs the heads of sessions that grew long enough ago or by enough; all that grew when this
+    /// is the end.
+    ///
+    /// # Errors
+    /// When nobody can sign, or the log cannot be written.
+    pub(crate) async fn sign(&mut self, is_end: bool) -> Result<(), CliError> {
+        // Without an open log nothing is signed: nobody would keep it.
+        while self.open.is_some() {
+            let now = self.clock.now();
+            let signed = self.heads.sign(now, is_end)?;
+            if signed.is_empty() {
+                return Ok(());
+            }
+            let Some(Open { log, places }) = self.open.take() else { return Ok(()) };
+            let (log, signed) = write(log, move |log| {
+                signed.iter().try_for_each(|(_, head)| log.checkpoint(head, now))?;
+                log.sync()?;
+                Ok(signed)
+            })
+            .await?;
+            self.heads.kept(&signed);
+            self.open = Some(Open { log, places });
+            if !is_end {
+                return Ok(());
+            }
+            self.heads.rebuild(&*self.engine, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn open(&mut self) -> Result<Open, CliError> {
+        // What came into the log since, or before it was closed, was perhaps not noted.
+        self.heads.doubt([]);
+        let dir = self.home.below("audit").below(self.workspace.as_str());
+        dir.create()?;
+        let path = dir.path().to_owned();
+        let mut log = blocking(move || AuditLog::open(&path)).await?;
+        let mut places = Vec::new();
+        for stream in STREAMS {
+            let place;
+            (log, place) = self.place(log, stream).await?;
+            places.push(place);
+        }
+        let [receipts, approvals] = places.try_into().map_err(|_| broken())?;
+        Ok(Open { log, places: [receipts, approvals] })
+    }
+
+    /// Where a stream goes on: behind the last record in the log, if that is still the one at its
+    /// position. Else the stream is another one, and is read from its beginning.
+    async fn place(
+        &self,
+        log: AuditLog,
+        stream: AuditStream,
+    ) -> Result<(AuditLog, Place), CliError> {
+        let begin = |known| Place { stream, next: Seq(1), known };
+        let Some(AuditMark { seq, hash }) = log.last(stream) else {
+            return Ok((log, begin(HashSet::new())));
+        };
+        let there = self.engine.read(name_of(stream)?, Seq(seq)).await?;
+        let there = there.map(|stored| AuditRecord::new(stream, &stored).hash());
+        if there == Some(hash) {
+            let next = Seq(seq.saturating_add(1));
+            return Ok((log, Place { stream, next, known: HashSet::new() }));
+        }
+        let (workspace, name) = (&self.workspace, stream.name());
+        out::remark(&format!(
+            "audit log of {workspace}: the {name} here are of another stream than its last ones; \
+             read from the beginning, and what is in it is not written again"
+        ));
+        // All its files are read.
+        let (log, known) = write(log, move |log| log.hashes(stream)).await?;
+        Ok((log, begin(known)))
+    }
+
+    /// Writes what is new in one stream.
+    async fn follow(&mut self, mut open: Open, at: usize) -> Result<(Open, u64), CliError> {
+        let Some(Place { stream, next, .. }) = open.places.get(at) else { return Ok((open, 0)) };
+        let (stream, next) = (*stream, *next);
+        let filter = filter_of(stream, &self.workspace);
+        let mut records = self.engine.replay(name_of(stream)?, filter, next).await?;
+        let (mut count, mut is_over) = (0, false);
+        while !is_over {
+            let (mut batch, mut bytes) = (Vec::new(), 0);
+            while batch.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
+                let Some(stored) = records.next().await else {
+                    is_over = true;
+                    break;
+                };
+                let record = AuditRecord::new(stream, &stored?);
+                bytes += record.line().len();
+                batch.push(record);
+            }
+            if batch.is_empty() {
+                break;
+            }
+            count += batch.len() as u64;
+            open = self.write_batch(open, at, batch).await?;
+        }
+        if let Some(place) = open.places.get_mut(at) {
+            // Nothing that comes from now on can be in the log.
+            place.known = HashSet::new();
+        }
+        Ok((open, count))
+    }
+
+    async fn write_batch(
+        &mut self,
+        open: Open,
+        at: usize,
+        batch: Vec<AuditRecord>,
+    ) -> Result<Open, CliError> {
+        let Open { log, mut places } = open;
+        let Some(place) = places.get_mut(at) else { return Ok(Open { log, places }) };
+        let known = std::mem::take(&mut place.known);
+        // The day is that of the writing of each record.
+        let clock = Arc::clone(&self.clock);
+        let sessions: BTreeSet<SessionId> = batch.iter().filter_map(session_of).collect();
+        let written = write(log, move |log| {
+            for record in batch.iter().filter(|record| !known.contains(&record.hash())) {
+                log.append(record, clock.now())?;
+            }
+            log.sync()?;
+            Ok((batch, known))
+        })
+        .await;
+        // Some of the records may be there, and are not met again then.
+        let (log, (batch, known)) = written.inspect_err(|_| self.heads.doubt(sessions))?;
+        place.known = known;
+        if let Some(last) = batch.last() {
+            place.next = Seq(last.mark().seq.saturating_add(1));
+        }
+        if place.stream == AuditStream::Receipts {
+            self.heads.note(&batch, self.clock.now());
+        }
+        Ok(Open { log, places })
+    }
+}
+
+/// Writes what the streams hold and the log does not yet, where no daemon does it.
+///
+/// # Errors
+/// Those of [`Audit::look`] and [`Audit::sign`].
+pub(crate) async fn catch_up(
+    home: &Home,
+    workspace: &WorkspaceId,
+    engine: Arc<dyn Engine>,
+    clock: Arc<dyn Clock>,
+) -> Result<(), CliError> {
+    let is_there = home.below("audit").below(workspace.as_str()).exists();
+    if !is_there && !has_records(&*engine, workspace).await? {
+        return Ok(());
+    }
+    let mut audit = Audit::new(home, workspace.clone(), engine, clock);
+    audit.look().await?;
+    audit.sign(true).await
+}
+
+async fn has_records(engine: &dyn Engine, workspace: &WorkspaceId) -> Result<bool, CliError> {
+    for stream in STREAMS {
+        let filter = filter_of(stream, workspace);
+        let mut records = engine.replay(name_of(stream)?, filter, Seq(1)).await?;
+        if records.next().await.transpose()?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn name_of(stream: AuditStream) -> bus_core::Result<StreamName> {
+    match stream {
+        AuditStream::Receipts => planes::receipts_stream(),
+        AuditStream::Approvals => planes::approvals_stream(),
+    }
+}
+
+fn filter_of(stream: AuditStream, workspace: &WorkspaceId) -> Filter {
+    match stream {
+        AuditStream::Receipts => AddressKind::Receipt.filter(Some(workspace)),
+        AuditStream::Approvals => AddressKind::Approval.filter(Some(workspace)),
+    }
+}
+
+/// Has the log written on a thread where waiting for the disk delays nobody. After a failure it is
+/// closed: it is looked at anew when it is opened again.
+async fn write<T: Send + 'static>(
+    mut log: AuditLog,
+    work: impl FnOnce(&mut AuditLog) -> Result<T, AuditError> + Send + 'static,
+) -> Result<(AuditLog, T), CliError> {
+    blocking(move || {
+        let done = work(&mut log)?;
+        for (path, _) in log.take_mended() {
+            tracing::info!(path = %path.display(), "the end of an audit file was mended");
+        }
+        Ok((log, done))
+    })
+    .await
+}
+
+#[expect(clippy::disallowed_methods, reason = "the command line is one of the places that spawn")]
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, AuditError> + Send + 'static,
+) -> Result<T, CliError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| failed(&error)),
+        Err(_) => Err(broken()),
+    }
+}
+
+/// The failure to write the log; nothing of it is lost, the streams have it.
+fn failed(error: &AuditError) -> CliError {
+    let mut what = format!("the audit log is behind: {error}");
+    let mut source = std::error::Error::source(error);
+    while let Some(reason) = source {
+        what.push_str(&format!(": {reason}"));
+        source = reason.source();
+    }
+    let next = match error {
+        AuditError::Held { .. } => "it goes on when that process has ended",
+        _ => "make room, or mend it: it goes on by itself, and the bus holds what is missing",
+    };
+    CliError::new(Exit::Failed, what).next(next)
+}
+
+fn broken() -> CliError {
+    CliError::new(Exit::Failed, "the audit log is behind: its writer broke")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! `vakbus receipts export`: a session's records as a directory for `vakbus verify`.
+
+use std::collections::BTreeMap;
+
+use bus_core::Endpoint;
+use bus_envelope::MessageEnvelope;
+use bus_evidence::{BundleError, BundleWriter, Log, Options, Report};
+use serde_json::json;
+
+use super::{letters::Letters, record};
+use crate::{
+    args::{ExportArgs, Global},
+    engine::{Agent, Session},
+    error::{CliError, Exit},
+    print as out,
+};
+
+/// Writes the bundle, and then verifies it as a stranger would.
+pub(super) async fn run(
+    args: &ExportArgs,
+    session: &Session,
+    agent: &Agent,
+    global: &Global,
+) -> Result<Exit, CliError> {
+    let endpoint = &agent.endpoint;
+    let receipts = record::envelopes(endpoint, &args.session).await?;
+    let receipts: Vec<MessageEnvelope> = receipts.into_iter().map(|(_, found)| found).collect();
+    let letters = Letters::of(endpoint, &args.session).await?;
+    let tokens = certificates(session, endpoint, receipts.iter().chain(&letters.shown))?;
+    write(args, endpoint, &tokens, (&receipts, &letters.shown)).map_err(|error| failed(&error))?;
+    let options = Options { trust: Some(*session.workspace.account()), ..Options::default() };
+    let report = bus_evidence::verify(&args.dir, &options).map_err(|finding| {
+        let what = format!("{} is written and does not verify: {finding}", args.dir.display());
+        CliError::new(Exit::Failed, what)
+            .next("vakbus receipts ls --session shows which record is not verified")
+    })?;
+    tell(args, &report, &letters, global)
+}
+
+/// The certificates of who signed these, and of who records.
+fn certificates<'a>(
+    session: &Session,
+    endpoint: &Endpoint,
+    envelopes: impl Iterator<Item = &'a MessageEnvelope>,
+) -> Result<Vec<String>, CliError> {
+    let roster = session.workspace.living_roster()?;
+    let mut tokens: BTreeMap<String, String> = BTreeMap::new();
+    for envelope in envelopes {
+        let Some(signature) = &envelope.signature else { continue };
+        if tokens.contains_key(&signature.signer) {
+            continue;
+        }
+        match roster.find(&signature.signer) {
+            Some(found) => drop(tokens.insert(signature.signer.clone(), found.token().to_owned())),
+            None => {
+                let agent = &envelope.lineage.agent;
+                let what =
+                    format!("the certificate of {agent}, who signed some, is not known here");
+                return Err(CliError::new(Exit::Failed, what)
+                    .next("what a removed or revoked agent signed cannot be exported any more"));
+            }
+        }
+    }
+    let own = endpoint.identity().certificate();
+    tokens.insert(own.nkey.text(), own.token().to_owned());
+    Ok(tokens.into_values().collect())
+}
+
+fn write(
+    args: &ExportArgs,
+    endpoint: &Endpoint,
+    tokens: &[String],
+    (receipts, letters): (&[MessageEnvelope], &[MessageEnvelope]),
+) -> Result<(), BundleError> {
+    let mut bundle = BundleWriter::records(&args.dir, endpoint.workspace(), &args.session)?;
+    for token in tokens {
+        bundle.certificate(token)?;
+    }
+    for receipt in receipts {
+        bundle.append(Log::Receipts, receipt)?;
+    }
+    for letter in letters {
+        bundle.append(Log::DeadLetters, letter)?;
+    }
+    bundle.finish(endpoint.identity().key(), endpoint.agent()).map(drop)
+}
+
+fn failed(error: &BundleError) -> CliError {
+    let what = format!("not exported: {error}");
+    match error {
+        BundleError::NotEmpty { .. } => CliError::usage(what).next("name a new directory"),
+        BundleError::Recorder(_) => CliError::new(Exit::Refused, what)
+            .next("leave --as out, or name an auditor, operator, orchestrator or keeper"),
+        _ => {
+            let next = "the directory is incomplete: remove it, and export into a new one";
+            CliError::new(Exit::Failed, what).next(next)
+        }
+    }
+}
+
+fn tell(
+    args: &ExportArgs,
+    report: &Report,
+    letters: &Letters,
+    global: &Global,
+) -> Result<Exit, CliError> {
+    let dir = args.dir.display().to_string();
+    let (counts, left_out) = (&report.counts, letters.left_out);
+    if global.json {
+        out::json(&json!({
+            "dir": dir,
+            "session": args.session.as_str(),
+            "receipts": counts.receipts,
+            "dead_letters": counts.dead_letters,
+            "dead_letters_left_out": left_out,
+            "certificates": counts.certificates,
+            "recorder": report.recorder,
+            "verdict": report.verdict(),
+        }))?;
+        return Ok(Exit::Done);
+    }
+    let receipts = out::counted(counts.receipts, "receipt", "receipts");
+    let shown = out::counted(counts.dead_letters, "dead letter", "dead letters");
+    out::line(&format!("{dir}: {receipts}, {shown}; {}", report.verdict()))?;
+    if left_out > 0 {
+        let left_out = out::counted(left_out, "dead letter is", "dead letters are");
+        out::remark(&format!(
+            "{left_out} not in it: letters before them were redriven or discarded, so nothing shows \
+             what they follow"
+        ));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,153 @@
+//! `vakbus receipts prove`.
+
+use std::path::Path;
+
+use bus_core::{Certificate, Roster, Seq};
+use bus_envelope::MessageEnvelope;
+use bus_evidence::{Checkpoint, Proof};
+use bus_subjects::{AgentId, SessionId};
+use serde_json::json;
+
+use super::{
+    Wanted,
+    checkpoint::{hand_out, log_of, refused},
+    record,
+};
+use crate::{
+    args::{Global, ProveArgs},
+    engine::{Agent, Session},
+    error::{CliError, Exit},
+};
+
+/// Proves that a receipt is in its log, or that a log goes on from a checkpoint.
+pub(super) async fn run(
+    args: &ProveArgs,
+    session: &Session,
+    agent: &Agent,
+    global: &Global,
+) -> Result<Exit, CliError> {
+    match (&args.since, &args.what) {
+        (Some(since), _) => since_checkpoint(since, args, session, agent, global).await,
+        (None, Some(what)) => of_receipt(&Wanted::of(what), args, session, agent, global).await,
+        (None, None) => Err(CliError::usage("name a task or a position, or give --since")),
+    }
+}
+
+async fn of_receipt(
+    wanted: &Wanted,
+    args: &ProveArgs,
+    session: &Session,
+    agent: &Agent,
+    global: &Global,
+) -> Result<Exit, CliError> {
+    let (seq, of) = find(wanted, args.session.as_ref(), agent).await?;
+    let envelopes = record::envelopes(&agent.endpoint, &of).await?;
+    let log = log_of(agent, &of, envelopes.iter().map(|(_, envelope)| envelope))?;
+    let place = envelopes.iter().zip(0_u64..).find(|((at, _), _)| *at == seq);
+    let Some(((_, envelope), index)) = place else { return Err(wanted.missing()) };
+    let roster = session.workspace.living_roster()?;
+    let signer = signer_of(&roster, envelope)?;
+    let proof = log
+        .inclusion(index, envelope, &signer, agent.endpoint.identity())
+        .map_err(|error| refused(&error))?;
+    let about = json!({
+        "origin": proof.checkpoint.origin(),
+        "entries": proof.checkpoint.size(),
+        "entry": index + 1,
+        "position": seq.0,
+        "leaf": envelope.compute_hash().to_string(),
+    });
+    let text = Proof::Inclusion(proof).to_string();
+    hand_out(&text, "proof", about, args.output.as_deref(), global)
+}
+
+/// The position and the session of the one record that is meant.
+async fn find(
+    wanted: &Wanted,
+    of: Option<&SessionId>,
+    agent: &Agent,
+) -> Result<(Seq, SessionId), CliError> {
+    let mut found = Vec::new();
+    record::walk(&agent.endpoint, of, |record| {
+        if wanted.is(&record)
+            && let Some(session) = &record.session
+        {
+            found.push((record.seq, session.clone()));
+        }
+    })
+    .await?;
+    match found.as_slice() {
+        [] => Err(wanted.missing()),
+        [one] => Ok(one.clone()),
+        [first, ..] => {
+            let (count, position) = (found.len(), first.0.0);
+            let what = format!("{count} receipts are of a task of that id");
+            let next =
+                format!("name one by its position, such as {position}: vakbus receipts ls --task");
+            Err(CliError::usage(what).next(next))
+        }
+    }
+}
+
+/// The certificate of who signed an envelope.
+fn signer_of(roster: &Roster, envelope: &MessageEnvelope) -> Result<Certificate, CliError> {
+    let nkey = envelope.signature.as_ref().map(|signature| signature.signer.as_str());
+    let found = nkey.and_then(|nkey| roster.find(nkey));
+    found.map(|certificate| (*certificate).clone()).ok_or_else(|| {
+        let agent = &envelope.lineage.agent;
+        let what = format!("the certificate of {agent}, who signed it, is not known here");
+        CliError::new(Exit::Failed, what)
+            .next("what a removed or revoked agent signed cannot be vouched for any more")
+    })
+}
+
+async fn since_checkpoint(
+    since: &Path,
+    args: &ProveArgs,
+    session: &Session,
+    agent: &Agent,
+    global: &Global,
+) -> Result<Exit, CliError> {
+    let shown = since.display();
+    let text = std::fs::read_to_string(since)
+        .map_err(|error| CliError::usage(format!("cannot read {shown}: {error}")))?;
+    let earlier =
+        Checkpoint::parse(&text).map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
+    let of = session_of(&earlier, agent)?;
+    let envelopes = record::envelopes(&agent.endpoint, &of).await?;
+    let log = log_of(agent, &of, envelopes.iter().map(|(_, envelope)| envelope))?;
+    let signers = signers_of(&earlier, session)?;
+    let proof = log
+        .consistency(&earlier, &signers, agent.endpoint.identity())
+        .map_err(|error| refused(&error))?;
+    let about = json!({
+        "origin": proof.checkpoint.origin(),
+        "entries": proof.checkpoint.size(),
+        "from": proof.old,
+    });
+    let text = Proof::Consistency(proof).to_string();
+    hand_out(&text, "proof", about, args.output.as_deref(), global)
+}
+
+/// The session whose receipts a checkpoint is of.
+fn session_of(earlier: &Checkpoint, agent: &Agent) -> Result<SessionId, CliError> {
+    let workspace = agent.endpoint.workspace();
+    let rest = earlier.origin().strip_prefix(&format!("vakbus/{workspace}/"));
+    let session = rest.and_then(|rest| rest.strip_suffix("/receipts"));
+    session.and_then(|session| SessionId::parse(session).ok()).ok_or_else(|| {
+        let origin = earlier.origin();
+        let what = format!("it is of {origin:?}, and not of receipts of workspace {workspace}");
+        CliError::usage(what).next("--workspace NAME chooses the workspace")
+    })
+}
+
+/// The certificates of those who signed a checkpoint, as far as they are agents of today.
+fn signers_of(earlier: &Checkpoint, session: &Session) -> Result<Vec<Certificate>, CliError> {
+    let names = earlier.signatures().iter().map(|signature| signature.name());
+    let names: Vec<AgentId> = names.filter_map(|name| AgentId::parse(name).ok()).collect();
+    let agents = session.workspace.agents()?;
+    let signers = agents
+        .into_iter()
+        .filter(|agent| names.contains(&agent.agent) && earlier.verify(&agent.nkey).is_ok());
+    Ok(signers.collect())
+}

@@ -1,0 +1,134 @@
+//! `vakbus doctor`: what it sees of a bus that is well, of one that is not, and of none.
+
+use bus_testserver::TestServer;
+use serde_json::Value;
+
+use crate::{
+    daemon_support::{Daemon, lines},
+    nats_support::Machine,
+    nats_up::Up,
+    support::{Outcome, Place},
+};
+
+/// What was found by a check, with its level.
+fn found(outcome: &Outcome, check: &str) -> Vec<(String, Value)> {
+    let findings = lines(outcome).into_iter().filter(|line| line["check"] == check);
+    findings.map(|line| (line["level"].as_str().unwrap().to_owned(), line)).collect()
+}
+
+fn levels(outcome: &Outcome, check: &str) -> Vec<String> {
+    found(outcome, check).into_iter().map(|(level, _)| level).collect()
+}
+
+/// Has the workspace's own operator and worker be there.
+fn works(place: &Place) {
+    assert_eq!(place.run(&["task", "send", "--role", "coder", "x"]).code, Some(0));
+    let worked = place.run(&["worker", "--role", "coder", "--until-empty", "--", "true"]);
+    assert_eq!(worked.code, Some(0), "{worked:?}");
+}
+
+#[test]
+fn a_daemon_that_is_well_has_nothing_bad() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    works(&place);
+    let outcome = place.run(&["doctor", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    for check in ["keys", "certificates", "engine", "sync", "partitions", "permissions"] {
+        assert_eq!(levels(&outcome, check), ["ok"], "{check}: {outcome:?}");
+    }
+    let (_, permissions) = found(&outcome, "permissions").remove(0);
+    assert!(permissions["found"].as_str().unwrap().starts_with("5 probes"), "{permissions}");
+    assert_eq!(lines(&outcome).last().unwrap()["bad"], 0);
+    daemon.stop();
+}
+
+#[test]
+fn it_changes_nothing() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    works(&place);
+    let before = place.run(&["status", "--json"]).json();
+    let agents = place.run(&["agent", "ls", "--json"]).stdout;
+    assert_eq!(place.run(&["doctor"]).code, Some(0));
+    assert_eq!(place.run(&["status", "--json"]).json(), before);
+    assert_eq!(place.run(&["agent", "ls", "--json"]).stdout, agents);
+    daemon.stop();
+}
+
+#[test]
+fn a_stopped_daemon_is_5_and_the_disk_is_told() {
+    let place = Place::new();
+    let outcome = place.run(&["doctor", "--json"]);
+    assert_eq!(outcome.code, Some(5), "{outcome:?}");
+    assert_eq!(found(&outcome, "disk").len(), 1, "{outcome:?}");
+    assert_eq!(levels(&outcome, "keys"), ["skipped"], "{outcome:?}");
+    let (level, engine) = found(&outcome, "engine").remove(0);
+    assert_eq!((level.as_str(), &engine["mend"]), ("bad", &"start one: vakbus up".into()));
+    assert!(!place.path("data/workspaces").exists(), "it made nothing");
+}
+
+#[test]
+fn a_daemon_that_syncs_late_is_a_warning_with_what_to_do() {
+    let place = Place::new();
+    let daemon = Daemon::with(&place, &["--sync", "100ms"]);
+    let outcome = place.run(&["doctor"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let line = outcome.stdout.lines().find(|line| line.contains("sync ")).unwrap();
+    assert!(line.starts_with("warn") && line.contains("→ mend: "), "{line}");
+    daemon.stop();
+}
+
+#[test]
+fn a_secret_that_others_can_read_is_bad() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let secret = place.workspace().join("secret");
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let outcome = place.run(&["doctor", "--json"]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    daemon.stop();
+}
+
+#[test]
+fn a_supervised_server_that_is_well_has_nothing_bad() {
+    let place = Place::new();
+    let up = Up::start(&place);
+    works(&place);
+    let outcome = place.run(&["doctor", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let checks = ["server-version", "clock", "replicas", "streams", "permissions", "receipts-room"];
+    for check in checks {
+        assert_eq!(levels(&outcome, check), ["ok"], "{check}: {outcome:?}");
+    }
+    up.stop();
+    let outcome = place.run(&["doctor", "--json"]);
+    assert_eq!((outcome.code, levels(&outcome, "engine")), (Some(5), vec!["bad".to_owned()]));
+}
+
+#[test]
+fn a_server_that_enforces_no_roles_is_told() {
+    let server = TestServer::start();
+    let machine = Machine::new(&server);
+    assert_eq!(machine.run(&["task", "send", "x"]).code, Some(0));
+    let outcome = machine.run(&["doctor", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(levels(&outcome, "permissions"), ["warn"], "{outcome:?}");
+    let (level, sync) = found(&outcome, "sync").remove(0);
+    assert_eq!(level, "skipped");
+    assert!(sync["found"].as_str().unwrap().contains("clients cannot see"), "{sync}");
+}
+
+#[test]
+fn a_monitoring_port_is_for_servers_and_has_a_form() {
+    let place = Place::new();
+    let memory = place.run(&["doctor", "--memory"]);
+    memory.is_wrong_call("rests on nothing");
+    let password = place.run(&["doctor", "--monitor", "http://u:secret@host:1"]);
+    password.is_wrong_call("without a login");
+    assert!(!password.stderr.contains("secret"), "{password:?}");
+    let outcome = place.run(&["doctor", "--monitor", "http://127.0.0.1:1"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.stderr.contains("--nats-url"), "{outcome:?}");
+}

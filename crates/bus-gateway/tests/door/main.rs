@@ -1,0 +1,9 @@
+//! The door as a scraper, a probe and a page in a browser find it: over TCP, byte by byte.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
+
+mod answers;
+mod page;
+mod reader;
+mod strangers;
+mod world;
