@@ -28,6 +28,7 @@ mod sim;
 mod spec;
 mod steps;
 mod suite;
+mod tested;
 mod tidy;
 
 fn main() -> ExitCode {

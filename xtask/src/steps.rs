@@ -30,6 +30,8 @@ pub(crate) enum Kind {
 pub(crate) enum Outcome {
     Passed,
     Failed,
+    /// It passed at the second go; the text says what did not at the first.
+    Unsteady(String),
     /// It could not say anything, for the reason given; that is no failure.
     NotRun(String),
 }
@@ -65,6 +67,9 @@ impl fmt::Display for Report {
             let seconds = took.as_secs_f64();
             match outcome {
                 Outcome::Passed => writeln!(f, "  {name:<12} passed   {seconds:>7.1} s")?,
+                Outcome::Unsteady(what) => {
+                    writeln!(f, "  {name:<12} passed   {seconds:>7.1} s, unsteady: {what}")?;
+                }
                 Outcome::Failed => writeln!(f, "  {name:<12} FAILED   {seconds:>7.1} s")?,
                 Outcome::NotRun(why) => writeln!(f, "  {name:<12} not run: {why}")?,
             }
@@ -91,6 +96,9 @@ pub(crate) fn run_all(repo: &Repo, steps: &[Step]) -> Report {
         let took = watch.read();
         match &outcome {
             Outcome::Passed => println!("== {name}: passed in {:.1} s\n", took.as_secs_f64()),
+            Outcome::Unsteady(what) => {
+                println!("== {name}: passed in {:.1} s, unsteady: {what}\n", took.as_secs_f64());
+            }
             Outcome::Failed => println!("== {name}: FAILED in {:.1} s\n", took.as_secs_f64()),
             Outcome::NotRun(why) => println!("not run: {why}\n"),
         }
@@ -166,9 +174,11 @@ mod tests {
         let rows = vec![
             Row { name: "fmt", outcome: Outcome::Passed, took },
             Row { name: "tests", outcome: Outcome::Failed, took },
+            Row { name: "tests", outcome: Outcome::Unsteady("-p x --lib".to_owned()), took },
             Row { name: "deny", outcome: Outcome::NotRun("absent".to_owned()), took },
         ];
         let expected = "  fmt          passed       1.2 s\n  tests        FAILED       1.2 s\n  \
+                        tests        passed       1.2 s, unsteady: -p x --lib\n  \
                         deny         not run: absent\n";
         assert_eq!(Report { rows }.to_string(), expected);
     }

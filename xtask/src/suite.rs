@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::repo::{self, Repo};
 use crate::steps::{self, Kind, Outcome, Step};
-use crate::{claims, conformance, fuzz, layers, nats, readme, sim, spec, tidy};
+use crate::{claims, conformance, fuzz, layers, readme, sim, spec, tested, tidy};
 
 /// Runs the quick part.
 ///
@@ -70,7 +70,7 @@ const TEST: [Step; 9] = [
     },
     Step { name: "fuzz replay", kind: Kind::NeedsBuild, run: fuzz::replay },
     // Last, so that its closing lines are easy to find; doc tests and examples are included.
-    Step { name: "tests", kind: Kind::NeedsBuild, run: tests },
+    Step { name: "tests", kind: Kind::NeedsBuild, run: tested::run },
 ];
 
 fn cargo(repo: &Repo, words: &[&str]) -> Result<Outcome> {
@@ -82,13 +82,6 @@ fn formatted(repo: &Repo) -> Result<Outcome> {
     let mut product = repo.cargo(["fmt", "--all", "--check"]);
     let mut fuzzed = repo.cargo(["fmt", "--manifest-path", fuzz::MANIFEST, "--check"]);
     Ok((repo::succeeds(&mut product)? & repo::succeeds(&mut fuzzed)?).into())
-}
-
-/// All tests, with the server that some of them start.
-fn tests(repo: &Repo) -> Result<Outcome> {
-    let mut command = repo.cargo(["test", "--workspace", "--no-fail-fast"]);
-    nats::lend(repo, &mut command);
-    repo::succeeds(&mut command).map(Outcome::from)
 }
 
 fn docs(repo: &Repo) -> Result<Outcome> {

@@ -3,13 +3,14 @@
 mod ask;
 mod carry;
 mod refuse;
+mod room;
 
-use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
-use bus_subjects::{AddressKind, AgentId, ConsumerName, StreamName, Subject};
-use tokio::time::Instant;
+use bus_subjects::{AddressKind, AgentId, ConsumerName, StreamName};
 use tokio_util::sync::CancellationToken;
 
+use self::room::Rooms;
 use crate::{
     ConsumerSpec, Deliveries, Endpoint, Engine, Error, ErrorKind, Receipt, Result, planes,
     redrive::jittered,
@@ -90,8 +91,8 @@ impl Courier {
         stop: &CancellationToken,
         mut report: impl FnMut(CourierEvent) + Send,
     ) -> Result<()> {
-        let full = BTreeMap::new();
-        let mut shift = Shift { courier: self, stop, report: &mut report, rests: 0, full };
+        let rooms = Rooms::default();
+        let mut shift = Shift { courier: self, stop, report: &mut report, rests: 0, rooms };
         while !stop.is_cancelled() {
             match shift.work().await {
                 Ok(()) => break,
@@ -127,15 +128,15 @@ struct Shift<'a> {
     report: &'a mut (dyn FnMut(CourierEvent) + Send),
     /// How often it had to rest since something went well.
     rests: u32,
-    /// Subjects without room at the hub, and until when what goes there waits.
-    full: BTreeMap<Subject, Instant>,
+    /// Where the hub has no room, and who waits for it.
+    rooms: Rooms,
 }
 
 impl Shift<'_> {
     /// Takes what waits and carries it until it is stopped or something fails.
     async fn work(&mut self) -> Result<()> {
         // Whoever joins has everything back at once, in its order.
-        self.full.clear();
+        self.rooms.clear();
         let mut waiting = self.courier.join().await?;
         loop {
             let taken = tokio::select! {

@@ -377,3 +377,29 @@ async fn a_damaged_state_costs_no_record() {
     place.drain().await;
     assert_eq!(place.ids_at_hub().await, ids);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_stands_behind_a_record_without_room_waits_for_it_in_whatever_part_it_goes() {
+    let place = Place { in_runs: true, ..Place::new().await };
+    let ids = place.fill(&["a", "b", "c", "d", "e"]).await;
+    // Five, then the first two of them, and then the first alone, for which there is no room.
+    place.hub.fail(Op::AppendAll, WORK, Fault::LostBefore, 2);
+    place.hub.fail(Op::Append, WORK, Fault::Refused(ErrorKind::Full), 1);
+    place.drain().await;
+    assert_eq!(place.ids_at_hub().await, ids);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_to_others_brings_nothing_before_a_record_without_room() {
+    let place = Place { in_runs: true, ..Place::new().await };
+    let to = AgentId::parse("coder-1").unwrap();
+    let first = place.boss.send(task(&place.home, "a")).await.unwrap().id;
+    place.boss.send_to(&to, task(&place.home, "letter")).await.unwrap();
+    let second = place.boss.send(task(&place.home, "b")).await.unwrap().id;
+    place.hub.fail(Op::Append, WORK, Fault::Refused(ErrorKind::Full), 1);
+    // Longer than what has no room rests.
+    let slow = Fault::SlowBefore(Duration::from_secs(40));
+    place.hub.fail(Op::Append, "vak.agent.", slow, 1);
+    place.drain().await;
+    assert_eq!(place.ids_at_hub().await, [first, second]);
+}

@@ -5,7 +5,6 @@ use std::time::Duration;
 use bus_envelope::EventHash;
 use bus_subjects::{Address, AddressKind, AgentId};
 use futures_util::future::join_all;
-use tokio::time::Instant;
 
 use super::{CourierEvent, LEASE, Shift, ask::Told};
 use crate::{
@@ -52,6 +51,7 @@ impl Shift<'_> {
             lost = keep(&held) => Err(lost),
         };
         let settled = settle_all(held.into_iter().zip(verdicts).collect()).await;
+        self.rooms.handed_back();
         carried?;
         settled.into_iter().collect()
     }
@@ -81,8 +81,14 @@ impl Shift<'_> {
                 return Ok(());
             }
             match group {
-                Group::Ended(parcel, verdict) => *parcel.verdict = verdict,
-                Group::Refused(parcel, reason) => self.refuse(parcel, reason).await?,
+                Group::Ended(parcel, verdict) => {
+                    self.rooms.left(&parcel);
+                    *parcel.verdict = verdict;
+                }
+                Group::Refused(parcel, reason) => {
+                    self.rooms.left(&parcel);
+                    self.refuse(parcel, reason).await?;
+                }
                 Group::Run(run) => self.send(run).await?,
             }
         }
@@ -91,11 +97,14 @@ impl Shift<'_> {
 
     /// Sends what goes to one stream: as a batch, in halves of one that got no answer, and one by
     /// one when the hub refuses it.
-    async fn send(&mut self, mut run: Vec<Parcel<'_>>) -> Result<()> {
-        run.retain_mut(|parcel| self.has_room(parcel));
+    async fn send(&mut self, run: Vec<Parcel<'_>>) -> Result<()> {
         // The next one stands at the end.
         let mut parts = vec![(run, false)];
         while let Some((mut part, unsure)) = parts.pop() {
+            if part.len() > 1 {
+                // A part before it may have found that there is no room.
+                part.retain_mut(|parcel| self.rooms.lets_pass(parcel));
+            }
             if part.len() < 2 {
                 if !self.send_each(part, unsure).await? {
                     return Ok(());
@@ -129,7 +138,7 @@ impl Shift<'_> {
         let hub = &self.courier.hub;
         for mut parcel in run {
             // The one before it may have found that there is none.
-            if !self.has_room(&mut parcel) {
+            if !self.rooms.lets_pass(&mut parcel) {
                 continue;
             }
             let Some(frame) = parcel.frame.clone() else { continue };
@@ -143,8 +152,7 @@ impl Shift<'_> {
                     let at = self.courier.home.clock().now();
                     let state = RecordState::Again { why: error.to_string(), tries: 1, at };
                     let _noted = self.courier.note(&parcel, state).await;
-                    self.full.insert(frame.subject, Instant::now() + FULL_REST);
-                    *parcel.verdict = Verdict::Release { after: FULL_REST };
+                    self.rooms.full(&mut parcel);
                 }
                 Told::Refused { error, is_unsure } => {
                     let mut reason = format!("the hub refuses it: {error}");
@@ -156,17 +164,6 @@ impl Shift<'_> {
             }
         }
         Ok(true)
-    }
-
-    /// Whether there is room at the hub for a parcel, as far as is known; one for which there is
-    /// none waits with those of its subject that came before it.
-    fn has_room(&mut self, parcel: &mut Parcel<'_>) -> bool {
-        let now = Instant::now();
-        self.full.retain(|_, until| *until > now);
-        let subject = parcel.frame.as_ref().map(|frame| &frame.subject);
-        let Some(until) = subject.and_then(|subject| self.full.get(subject)) else { return true };
-        *parcel.verdict = Verdict::Release { after: *until - now };
-        false
     }
 
     /// Writes down what the hub has stored.
@@ -327,5 +324,3 @@ async fn keep(held: &[Delivery]) -> Error {
 const RUN_BYTES_MAX: usize = 4 << 20;
 /// How often a state is written to a home that has no room.
 const FULL_TRIES: u32 = 4;
-/// How long what goes to a place without room waits before it is tried again.
-const FULL_REST: Duration = Duration::from_secs(30);
