@@ -1,5 +1,7 @@
 //! Commands in a terminal of their own: what they see of it, and that every byte of it arrives.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use sha2::{Digest, Sha256};
