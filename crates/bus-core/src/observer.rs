@@ -77,6 +77,34 @@ pub enum Operation {
     Reject,
 }
 
+impl<'a> Span<'a> {
+    /// A span of `operation` by `agent` on a message at `subject`, about which nothing more is
+    /// known.
+    #[must_use]
+    pub fn new(
+        operation: Operation,
+        trace: &'a TraceContext,
+        subject: &'a Subject,
+        agent: &'a AgentId,
+    ) -> Self {
+        Self {
+            operation,
+            trace,
+            parent: None,
+            subject,
+            message_id: "",
+            session: None,
+            body_bytes: 0,
+            agent,
+            attempt: None,
+            began: Timestamp::MIN,
+            ended: Timestamp::MIN,
+            result: None,
+            failure: None,
+        }
+    }
+}
+
 impl Tracing {
     /// Whether anybody records spans.
     pub(crate) fn is_observed(&self) -> bool {
