@@ -28,6 +28,7 @@ use bus_subjects::{
 use bytes::Bytes;
 use uuid::Uuid;
 
+pub(crate) use self::observed::{Seen, settle};
 pub use self::{
     call::{Asked, CallOutcome, Calls, Heard},
     feed::{Checkpointed, EventFeed, Incoming},
@@ -35,10 +36,10 @@ pub use self::{
     pipeline::{Pipeline, Ticket},
     record_seen::NotRecorded,
 };
-pub(crate) use self::observed::{Seen, settle};
 use crate::{
     BusMetrics, CheckpointPolicy, Clock, ConsumerSpec, ConsumerState, Deliveries, Engine, Error,
-    Frame, Identity, Lag, Overflow, Receipt, Result, Roster, Seq, Standing, Tracing, guarded::denied,
+    Frame, Identity, Lag, Overflow, Receipt, Result, Roster, Seq, Standing, Tracing,
+    guarded::denied,
 };
 
 /// An agent on the bus: turns drafts into sealed, chained, signed envelopes and back.

@@ -93,6 +93,17 @@ impl Spans {
         self.0.closing.cancel();
     }
 
+    /// Whether it takes no more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.0.closing.is_cancelled()
+    }
+
+    /// Waits until it takes no more.
+    pub async fn closed(&self) {
+        self.0.closing.cancelled().await;
+    }
+
     /// How many spans were left out because too many waited.
     #[must_use]
     pub fn dropped(&self) -> u64 {
@@ -156,7 +167,8 @@ impl Batches {
             ..InstrumentationScope::default()
         };
         let spans = gathered.len();
-        let scope_spans = ScopeSpans { scope: Some(scope), spans: gathered, ..ScopeSpans::default() };
+        let scope_spans =
+            ScopeSpans { scope: Some(scope), spans: gathered, ..ScopeSpans::default() };
         let told = ResourceSpans {
             resource: Some(self.resource.clone()),
             scope_spans: vec![scope_spans],

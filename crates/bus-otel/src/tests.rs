@@ -79,8 +79,7 @@ async fn told(span: &Span<'_>) -> v1::Span {
 }
 
 fn fill(spans: &Spans, count: usize) {
-    let (told, observer) =
-        (Told::of("vak.work.acme.coder.task"), spans.observer(System::Nats));
+    let (told, observer) = (Told::of("vak.work.acme.coder.task"), spans.observer(System::Nats));
     for _ in 0..count {
         observer.ended(&told.span(Operation::Send));
     }

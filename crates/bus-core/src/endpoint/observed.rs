@@ -6,9 +6,7 @@ use bus_envelope::{Draft, MessageEnvelope, Timestamp, TraceContext};
 use bus_subjects::{SessionId, Subject};
 
 use super::{Endpoint, Opened, chain::Batch, live::must_be_signed, send::Failed};
-use crate::{
-    Delivery, Error, ErrorKind, Operation, Receipt, Result, Span, TaskEvent, Verdict,
-};
+use crate::{Delivery, Error, ErrorKind, Operation, Receipt, Result, Span, TaskEvent, Verdict};
 
 /// The span of a message that is sent.
 pub(super) struct Sending {
