@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     process::Command,
-    sync::{Arc, Mutex},
+    sync::{Arc, Condvar, Mutex},
     thread,
 };
 
@@ -16,10 +16,18 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message;
 
+use crate::support::LIMIT;
+
 /// What it was sent, and where.
 pub(crate) struct Collector {
     pub(crate) url: String,
-    posts: Arc<Mutex<Vec<Post>>>,
+    posts: Arc<Posts>,
+}
+
+#[derive(Default)]
+struct Posts {
+    all: Mutex<Vec<Post>>,
+    more: Condvar,
 }
 
 /// One request.
@@ -54,17 +62,27 @@ impl Collector {
 
     /// One that answers so, or never.
     pub(crate) fn answering(answer: Option<&'static str>) -> Self {
+        Self::answering_in_turn(vec![answer])
+    }
+
+    /// One that gives these answers in turn, or none; all that come later get the last one.
+    pub(crate) fn answering_in_turn(answers: Vec<Option<&'static str>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let posts = Arc::new(Mutex::new(Vec::new()));
+        let posts = Arc::<Posts>::default();
         let heard = Arc::clone(&posts);
         thread::spawn(move || {
             let mut unanswered = Vec::new();
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let Some(post) = Post::read(&stream) else { continue };
-                heard.lock().unwrap().push(post);
-                match answer {
+                let count = {
+                    let mut posts = heard.all.lock().unwrap();
+                    posts.push(post);
+                    heard.more.notify_all();
+                    posts.len()
+                };
+                match answers[count.min(answers.len()) - 1] {
                     Some(answer) => stream.write_all(answer.as_bytes()).unwrap(),
                     None => unanswered.push(stream),
                 }
@@ -79,7 +97,15 @@ impl Collector {
     }
 
     pub(crate) fn posts(&self) -> Vec<Post> {
-        self.posts.lock().unwrap().clone()
+        self.posts.all.lock().unwrap().clone()
+    }
+
+    /// Waits until so many requests have come.
+    pub(crate) fn waits_for_posts(&self, count: usize) {
+        let posts = self.posts.all.lock().unwrap();
+        let waited = self.posts.more.wait_timeout_while(posts, LIMIT, |all| all.len() < count);
+        let (all, waited) = waited.unwrap();
+        assert!(!waited.timed_out(), "never {count} requests: {all:?}");
     }
 
     /// All spans that came, in the order in which they came.

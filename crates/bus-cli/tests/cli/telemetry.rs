@@ -1,11 +1,13 @@
 //! Spans as a collector gets them: which they are, and that they are in nobody's way.
 
+use bus_testserver::TestServer;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use rustix::process::Signal;
 
 use crate::{
     collector::Collector,
     daemon_support::Daemon,
+    nats_support::Machine,
     support::{Gate, Lines, Outcome, Place, Running, run},
 };
 
@@ -347,6 +349,50 @@ fn what_ends_a_command_by_a_signal_lets_its_spans_out_first() {
     worker.signal(Signal::TERM);
     assert_eq!(worker.ended().code, Some(0));
     scene.daemon.stop();
+}
+
+#[test]
+fn what_a_collector_has_no_time_for_is_posted_again() {
+    let busy = Some("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n");
+    let taken = Some("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    let collector = Collector::answering_in_turn(vec![busy, taken]);
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let mut sending = place.command();
+    collector.of(sending.args(["task", "send", "--role", "r", "--wait", "hello"]));
+    let sender = Running::start(sending);
+    collector.waits_for_posts(2);
+    let [first, second] = &collector.posts()[..] else { panic!("{:?}", collector.posts()) };
+    assert_eq!(first.body, second.body);
+    let worked = place.run(&["worker", "--role", "r", "--until-empty", "--", "true"]);
+    assert_eq!((worked.code, sender.ended().code), (Some(0), Some(0)));
+    daemon.stop();
+}
+
+#[test]
+fn on_nats_servers_the_trace_is_the_same_and_the_system_is_named() {
+    let server = TestServer::start();
+    let (machine, collector) = (Machine::new(&server), Collector::new());
+    let does = |args: &[&str]| {
+        let mut command = machine.command(args);
+        let outcome = run(
+            {
+                collector.of(&mut command);
+                command
+            },
+            "",
+        );
+        assert_eq!(outcome.code, Some(0), "{args:?}: {outcome:?}");
+    };
+    does(&["task", "send", "--role", "r", "hello"]);
+    does(&["worker", "--role", "r", "--until-empty", "--", "true"]);
+    let sent = collector.span("send vak.work.default.r.task");
+    let process = collector.span("process vak.work.default.r.task");
+    process.is(SpanKind::Consumer, &sent.id);
+    assert_eq!(sent.trace, process.trace);
+    for span in collector.spans() {
+        assert_eq!(span.attributes["messaging.system"], "nats", "{span:#?}");
+    }
 }
 
 #[test]
