@@ -67,7 +67,7 @@ fn a_task_from_its_sending_to_its_receipt_is_one_trace() {
     sent.is(SpanKind::Producer, CALLER);
     let process = scene.collector.span("process vak.work.default.r.task");
     process.is(SpanKind::Consumer, &sent.id);
-    assert_eq!(process.links, [sent.id.clone()]);
+    assert_eq!(process.links, std::slice::from_ref(&sent.id));
     assert_eq!(scene.place.read("seen"), format!("00-{TRACE}-{}-01", process.id));
     let mail = scene.collector.span("send vak.agent.default.{agent}.inbox");
     mail.is(SpanKind::Producer, &process.id);
