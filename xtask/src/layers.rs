@@ -65,6 +65,7 @@ pub(crate) const HOUSE: &[Room] = &[
     Room::new("bus-state", &[EVIDENCE, CORE, BASE]).tested_with(EMBEDDED_TESTS),
     Room::new("bus-authority", &[EVIDENCE, CORE, BASE]).tested_with(EMBEDDED_TESTS),
     // 4: doors.
+    Room::new("bus-otel", &[CORE, BASE]).tested_with(&[]),
     Room::new("bus-gateway", &[SERVICES, EVIDENCE, CORE, BASE]).tested_with(EMBEDDED_TESTS),
     Room::new("bus-mcp", &[SERVICES, EVIDENCE, CORE, BASE]).tested_with(EMBEDDED_TESTS),
     // 5: the command, the only place that picks an engine.
@@ -88,6 +89,8 @@ pub(crate) const HOUSE: &[Room] = &[
 pub(crate) const KEEPERS: &[(&str, &[&str])] = &[
     ("async-nats", &["bus-nats", "bus-bench"]),
     ("axum", &["bus-gateway"]),
+    // The command's tests read what a collector is sent.
+    ("opentelemetry-proto", &["bus-otel", "bus-cli"]),
     ("rusqlite", &["bus-authority"]),
     ("rmcp", &["bus-mcp"]),
 ];
@@ -97,7 +100,7 @@ const CORE: &[&str] = &["bus-core"];
 const EVIDENCE: &[&str] = &["bus-evidence"];
 const ENGINES: &[&str] = &["bus-mem", "bus-disk", "bus-link", "bus-nats"];
 const SERVICES: &[&str] = &["bus-runner", "bus-peers", "bus-rooms", "bus-state", "bus-authority"];
-const DOORS: &[&str] = &["bus-gateway", "bus-mcp"];
+const DOORS: &[&str] = &["bus-gateway", "bus-mcp", "bus-otel"];
 const TESTDATA: &[&str] = &["bus-testdata"];
 /// Real nats-servers, for what is tested or measured on one.
 const TESTSERVER: &[&str] = &["bus-testserver"];

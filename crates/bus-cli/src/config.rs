@@ -6,6 +6,7 @@ mod hook;
 mod key;
 mod load;
 mod nats;
+mod otel;
 mod place;
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,7 @@ use crate::{
     home::Home,
     print as out,
     secrets::Secrets,
+    telemetry,
     workspace::{Part, Workspace},
 };
 
@@ -189,7 +190,7 @@ impl Session {
         scope: Scope,
     ) -> Result<Agent, CliError> {
         let Scope { session, queue } = scope;
-        let endpoint = Endpoint::new(EndpointParts {
+        let parts = EndpointParts {
             engine: Arc::clone(&engine),
             identity,
             session,
@@ -201,7 +202,8 @@ impl Session {
             metrics: Arc::clone(&self.metrics),
             wire: WireForm::Compact,
             checkpoints: Some(CheckpointPolicy::default()),
-        })?;
+        };
+        let endpoint = Endpoint::traced(parts, telemetry::tracing(self.place.system()))?;
         Ok(Agent { endpoint, engine })
     }
 

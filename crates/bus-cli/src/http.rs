@@ -12,7 +12,7 @@ use http_body_util::Full;
 use hyper::{
     Request,
     client::conn::http1,
-    header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT},
+    header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT},
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -66,6 +66,21 @@ impl HttpUrl {
     /// # Errors
     /// What was expected; the URL itself is not told, because it may hold a secret.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let url = Self::parse_any(text)?;
+        if !url.is_private() {
+            let what = "expected https: without it everybody on the way reads what is posted \
+                        (http is for this machine: localhost, 127.0.0.1 or [::1])";
+            return Err(what.to_owned());
+        }
+        Ok(url)
+    }
+
+    /// As [`Self::parse`], and takes plain `http` to other machines as well: for what others on the
+    /// way may read.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub(crate) fn parse_any(text: &str) -> Result<Self, String> {
         let expected = || EXPECTED.to_owned();
         let (is_tls, rest) = scheme(text).ok_or_else(expected)?;
         if !rest.bytes().all(|byte| byte.is_ascii_graphic()) || rest.contains('#') {
@@ -85,17 +100,28 @@ impl HttpUrl {
         if !is_host(host) {
             return Err(expected());
         }
-        if !is_tls && !is_loopback(host) {
-            let what = "expected https: without it everybody on the way reads what is posted \
-                        (http is for this machine: localhost, 127.0.0.1 or [::1])";
-            return Err(what.to_owned());
-        }
         let target = match target {
             "" => "/".to_owned(),
             query if query.starts_with('?') => format!("/{query}"),
             path => path.to_owned(),
         };
         Ok(Self { is_tls, host: host.to_owned(), port, target, tls: Arc::default() })
+    }
+
+    /// Whether nobody on the way reads what is posted.
+    pub(crate) fn is_private(&self) -> bool {
+        self.is_tls || is_loopback(&self.host)
+    }
+
+    /// The place `path` below this one; a query stays with its own place and is left out.
+    pub(crate) fn below(&self, path: &str) -> Self {
+        let base = self.target.split('?').next().unwrap_or_default().trim_end_matches('/');
+        Self { target: format!("{base}/{path}"), ..self.clone() }
+    }
+
+    /// Whether HTTP allows such a header.
+    pub(crate) fn takes_header(name: &str, value: &str) -> bool {
+        HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value).is_ok()
     }
 
     /// All of it, for the settings file alone: it may hold a secret.

@@ -14,6 +14,7 @@ mod print;
 mod recording;
 mod secrets;
 mod swarm;
+mod telemetry;
 mod terminal;
 mod top;
 mod workspace;
@@ -45,7 +46,9 @@ fn main() -> ExitCode {
     print::set_color(cli.global.color.into());
     print::set_quiet(cli.global.quiet);
     let settled = settle(&mut cli, &matches).and_then(|()| start_logging(&cli.global));
-    match settled.and_then(|()| commands::run(cli)) {
+    let ended = settled.and_then(|()| start_telemetry(&cli)).and_then(|()| commands::run(cli));
+    telemetry::finish();
+    match ended {
         Ok(code) => code.into(),
         Err(error) => {
             print::talk(&error.to_string());
@@ -77,6 +80,14 @@ fn settle(cli: &mut Cli, matches: &ArgMatches) -> Result<(), CliError> {
     global.color = global.config.color();
     print::set_color(global.color.into());
     Ok(())
+}
+
+/// Spans are exported where the settings say so, by whatever acts by settings.
+fn start_telemetry(cli: &Cli) -> Result<(), CliError> {
+    match cli.command.needs_settings() {
+        true => telemetry::start(&cli.global.config),
+        false => Ok(()),
+    }
 }
 
 /// Logs go to stderr; `-v` shows more, `-q` only errors, `VAKBUS_LOG` decides in detail.

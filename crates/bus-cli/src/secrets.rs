@@ -16,6 +16,9 @@ use crate::{
     home::{Home, read_private},
 };
 
+/// The headers for a collector of spans: OpenTelemetry's own name for them.
+pub(crate) const OTEL_HEADERS_VAR: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+
 /// Where the secrets of this process come from. Holds none of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Secrets {
@@ -61,8 +64,8 @@ impl Secrets {
     }
 
     /// The names of all secrets.
-    pub(crate) fn names(&self) -> [&str; 3] {
-        [BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR, &self.variable]
+    pub(crate) fn names(&self) -> [&str; 4] {
+        [BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR, OTEL_HEADERS_VAR, &self.variable]
     }
 
     /// The secrets file.

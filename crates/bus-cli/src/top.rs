@@ -29,7 +29,7 @@ use crate::{
     args::{Global, TopArgs},
     engine::{self, Place, Session},
     error::{CliError, Exit},
-    print as out,
+    print as out, telemetry,
 };
 
 /// Shows the screen until the user leaves it, or one picture of it.
@@ -86,6 +86,7 @@ async fn watch(args: &TopArgs, session: &Session) -> Result<Exit, CliError> {
     let mut screen = Screen::default();
     let heading = heading(session);
     let failed = |error| CliError::new(Exit::Failed, format!("cannot draw: {error}"));
+    telemetry::are_heard();
     let listen = |kind| {
         signal(kind).map_err(|error| {
             CliError::new(Exit::Failed, format!("cannot listen for signals: {error}"))

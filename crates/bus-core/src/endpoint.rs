@@ -7,6 +7,7 @@ mod chain;
 mod feed;
 mod live;
 mod metered;
+mod observed;
 mod outgoing;
 mod pipeline;
 mod receive;
@@ -27,6 +28,7 @@ use bus_subjects::{
 use bytes::Bytes;
 use uuid::Uuid;
 
+pub(crate) use self::observed::{Seen, settle};
 pub use self::{
     call::{Asked, CallOutcome, Calls, Heard},
     feed::{Checkpointed, EventFeed, Incoming},
@@ -36,7 +38,8 @@ pub use self::{
 };
 use crate::{
     BusMetrics, CheckpointPolicy, Clock, ConsumerSpec, ConsumerState, Deliveries, Engine, Error,
-    Frame, Identity, Lag, Overflow, Receipt, Result, Roster, Seq, Standing, guarded::denied,
+    Frame, Identity, Lag, Overflow, Receipt, Result, Roster, Seq, Standing, Tracing,
+    guarded::denied,
 };
 
 /// An agent on the bus: turns drafts into sealed, chained, signed envelopes and back.
@@ -97,7 +100,8 @@ pub enum Recorded {
 /// A message that was received, checked and opened. `Debug` does not show the payload.
 #[derive(Clone)]
 pub struct Opened {
-    /// The envelope as it came, payload still sealed.
+    /// The envelope as it came, payload still sealed. Where somebody records traces, the span that
+    /// it names is that of the work on it: a child of the one it came with.
     pub envelope: MessageEnvelope,
     /// The payload in plain.
     pub payload: Bytes,
@@ -110,6 +114,7 @@ pub struct Opened {
 
 struct Inner {
     parts: EndpointParts,
+    tracing: Tracing,
     policy: AclPolicy,
     seal_key: Arc<SealKey>,
     incarnation: Uuid,
@@ -128,13 +133,22 @@ impl Endpoint {
     /// `UnknownKey` when the keyring holds no secret of the workspace; `Unavailable` when the
     /// random source fails.
     pub fn new(parts: EndpointParts) -> Result<Self> {
+        Self::traced(parts, Tracing::default())
+    }
+
+    /// As [`Endpoint::new`], for an agent whose work on messages somebody records, or whose caller
+    /// is part of a trace.
+    ///
+    /// # Errors
+    /// As [`Endpoint::new`].
+    pub fn traced(parts: EndpointParts, tracing: Tracing) -> Result<Self> {
         let certificate = parts.identity.certificate();
         let policy = certificate.policy_for(parts.session.as_ref(), parts.queue.as_ref());
         let incarnation = stamp::new_uuid(&*parts.clock, &*parts.entropy)?;
         let workspace = certificate.workspace.as_str();
         let seal_key = parts.keyring.sealing_key(workspace, &incarnation.to_string())?;
         let (chains, due) = (chain::Chains::default(), vouch::Due::default());
-        Ok(Self(Arc::new(Inner { parts, policy, seal_key, incarnation, chains, due })))
+        Ok(Self(Arc::new(Inner { parts, tracing, policy, seal_key, incarnation, chains, due })))
     }
 
     /// The workspace it belongs to.

@@ -30,6 +30,7 @@ mod live_verifier;
 mod mailbox;
 mod metered;
 mod metrics;
+mod observer;
 mod outbox;
 pub mod packed;
 mod placement;
@@ -90,6 +91,7 @@ pub use metrics::{
     BusMetrics, Latencies, LatencySpread, LatencySummary, MetricsReport, MetricsSnapshot,
     OutcomeCounts, QueueReport, Step, TaskOutcome,
 };
+pub use observer::{Observer, Operation, Span, Tracing};
 pub use outbox::{Outbox, OutboxCounts, OutboxRecord, RecordState, Waiting, WaitingRecords};
 pub use placement::{OrderKey, Placement, Priority};
 pub use rank::Rank;

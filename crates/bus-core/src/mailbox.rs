@@ -1,12 +1,14 @@
 //! Mailboxes: messages to one agent, kept until that agent has acknowledged them (D19).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bus_subjects::{Address, AgentId, ConsumerName, Filter};
 
 use crate::{
-    ConsumerSpec, Deliveries, Delivery, Endpoint, Error, ErrorKind, FrameId, Opened, Outgoing,
-    Result, Sent, Verdict, WorkerSpec, planes,
+    ConsumerSpec, Deliveries, Delivery, Endpoint, Error, ErrorKind, FrameId, Opened, Operation,
+    Outgoing, Result, Sent, Verdict, WorkerSpec,
+    endpoint::{self, Seen},
+    planes,
 };
 
 /// An agent's own mailbox.
@@ -31,6 +33,8 @@ pub struct Mail {
     /// [`Mail::reject`], or to wait for the key.
     pub content: Result<Box<Opened>>,
     delivery: Delivery,
+    /// The span of its taking.
+    seen: Option<Arc<Seen>>,
 }
 
 impl Endpoint {
@@ -86,8 +90,15 @@ impl Mailbox {
             let _released = delivery.settle(Verdict::Release { after: Duration::ZERO }).await;
             return Some(Err(error));
         }
-        let content = self.endpoint.open(&delivery.frame).map(Box::new);
-        Some(Ok(Mail { content, delivery }))
+        let mut content = self.endpoint.open(&delivery.frame).map(Box::new);
+        let seen = content.as_deref_mut().ok().and_then(|opened| {
+            let attempt = Some(delivery.attempt);
+            Seen::begin(&self.endpoint, opened, Operation::Receive, attempt)
+        });
+        if let Some(seen) = &seen {
+            seen.end(None);
+        }
+        Some(Ok(Mail { content, delivery, seen }))
     }
 }
 
@@ -109,7 +120,7 @@ impl Mail {
     /// # Errors
     /// As [`Delivery::settle`].
     pub async fn ack(self) -> Result<()> {
-        self.delivery.settle(Verdict::Ack).await
+        self.settle(Verdict::Ack).await
     }
 
     /// Not now: it comes again after a rest.
@@ -117,7 +128,7 @@ impl Mail {
     /// # Errors
     /// As [`Delivery::settle`].
     pub async fn later(self, after: Duration) -> Result<()> {
-        self.delivery.settle(Verdict::Release { after }).await
+        self.settle(Verdict::Release { after }).await
     }
 
     /// Gives it up: it leaves the mailbox, and `reason` goes to the engine's log.
@@ -125,7 +136,7 @@ impl Mail {
     /// # Errors
     /// As [`Delivery::settle`].
     pub async fn reject(self, reason: impl Into<String>) -> Result<()> {
-        self.delivery.settle(Verdict::Reject { reason: reason.into() }).await
+        self.settle(Verdict::Reject { reason: reason.into() }).await
     }
 
     /// Starts the lease anew.
@@ -134,5 +145,9 @@ impl Mail {
     /// As [`Delivery::extend`].
     pub async fn extend(&self) -> Result<()> {
         self.delivery.extend().await
+    }
+
+    async fn settle(self, verdict: Verdict) -> Result<()> {
+        endpoint::settle(self.seen.as_deref(), self.delivery, verdict).await
     }
 }

@@ -74,7 +74,8 @@ pub trait Handler: Send + Sync {
 /// One attempt at a task.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// The task, checked and opened.
+    /// The task, checked and opened. What is sent on its account names its trace, so that it
+    /// stands below this attempt where somebody records traces.
     pub message: &'a Opened,
     /// Which attempt this is, the first being 1.
     pub attempt: u32,

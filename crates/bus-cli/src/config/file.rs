@@ -218,7 +218,7 @@ pub(crate) fn is_secret_text(text: &str) -> bool {
     is_seed || (text.starts_with("eyJ") && text.contains('.')) || text.contains("-----BEGIN")
 }
 
-const SECRET_WORDS: [&str; 10] = [
+const SECRET_WORDS: [&str; 11] = [
     "secret",
     "seed",
     "jwt",
@@ -229,6 +229,8 @@ const SECRET_WORDS: [&str; 10] = [
     "cred",
     "nkey",
     "passphrase",
+    // Of a request: mostly a login.
+    "header",
 ];
 
 const SECRET_ENDS: [&str; 4] = ["secret", "password", "token", "seed"];

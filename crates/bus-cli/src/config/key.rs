@@ -93,6 +93,16 @@ keys! {
         None, "what vakbus up does about each dead letter: a command, or an https URL to post to";
     OnApproval = "hooks.on_approval", Kind::Hook, ["VAKBUS_ON_APPROVAL"], Trusted,
         None, "what vakbus up does about each approval that is asked for: a command, or a URL";
+    OtelEndpoint = "otel.endpoint", Kind::Collector,
+        ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"], Trusted,
+        None, "the collector that spans are exported to, by its URL";
+    OtelProtocol = "otel.protocol", Kind::Word(&["http/protobuf", "http/json", "grpc"]),
+        ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"], Trusted,
+        Some("http/protobuf"), "how they are exported; http/protobuf is the one that is spoken here";
+    OtelServiceName = "otel.service_name", Kind::Text, ["OTEL_SERVICE_NAME"], Trusted,
+        Some("vakbus"), "the service that they are told as";
+    OtelExitWait = "otel.exit_wait", Kind::Duration, ["VAKBUS_OTEL_EXIT_WAIT"], Trusted,
+        Some("2s"), "how long a command waits at its end for the last of them to be taken";
     MaxRetries = "worker.max_retries", Kind::Count { max: u32::MAX as u64 },
         ["VAKBUS_MAX_RETRIES"], Project,
         Some("3"), "how often a failed task is tried again";

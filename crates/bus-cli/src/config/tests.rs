@@ -298,6 +298,7 @@ fn every_variable_sets_its_setting() {
         for variable in key.variables() {
             let text = key.default_text().unwrap_or(match key {
                 Key::NatsUrl => "nats://h",
+                Key::OtelEndpoint => "http://h",
                 _ => "V",
             });
             let read = |asked: &str| (asked == *variable).then(|| OsString::from(text));

@@ -9,7 +9,7 @@ use bus_crypto::WorkspaceSecret;
 use bus_subjects::WorkspaceId;
 
 use super::{Hook, Key};
-use crate::args::Color;
+use crate::{args::Color, http::HttpUrl};
 
 /// The value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,10 @@ pub(crate) enum Value {
     Word(&'static str),
     /// A command to run, or a URL to post to.
     Hook(Hook),
+    /// A collector of spans.
+    Collector(HttpUrl),
+    /// A short text.
+    Text(String),
 }
 
 /// When stored messages reach the disk.
@@ -71,6 +75,10 @@ pub(crate) enum Kind {
     Word(&'static [&'static str]),
     /// A command for the shell, or a URL.
     Hook,
+    /// The URL of a collector.
+    Collector,
+    /// A short text.
+    Text,
 }
 
 impl Kind {
@@ -102,6 +110,12 @@ impl Kind {
                 humantime::parse_duration(text).map(Value::Duration).map_err(|_| self.expected())
             }
             Self::Hook => Hook::parse(text).map(Value::Hook),
+            Self::Collector => HttpUrl::parse_any(text).map(Value::Collector),
+            Self::Text => {
+                let is_fine = (1..=TEXT_CHARS_MAX).contains(&text.chars().count())
+                    && !text.chars().any(char::is_control);
+                is_fine.then(|| Value::Text(text.to_owned())).ok_or_else(|| self.expected())
+            }
             Self::Word(words) => {
                 let known = words.iter().find(|word| **word == text);
                 known.map(|word| Value::Word(word)).ok_or_else(|| self.expected())
@@ -138,6 +152,8 @@ impl Kind {
             Self::Count { max } => format!("expected a whole number up to {max}"),
             Self::Duration => "expected a span of time such as \"5s\"".to_owned(),
             Self::Hook => "expected a command for the shell, or an https URL".to_owned(),
+            Self::Collector => "expected a URL such as \"http://host:4318\"".to_owned(),
+            Self::Text => format!("expected 1 to {TEXT_CHARS_MAX} characters"),
             Self::Word(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 format!("expected one of {}", quoted.join(", "))
@@ -151,6 +167,7 @@ impl Value {
     pub(crate) fn to_toml(&self) -> toml_edit::Value {
         match self {
             Self::Hook(hook) => hook.whole().into(),
+            Self::Collector(url) => url.whole().into(),
             // It came from a text, so it has at most the largest number of a file.
             Self::Count(number) => i64::try_from(*number).unwrap_or(i64::MAX).into(),
             _ => self.to_string().into(),
@@ -174,7 +191,8 @@ impl std::fmt::Display for Value {
             Self::Color(Color::Auto) => f.write_str("auto"),
             Self::Color(Color::Always) => f.write_str("always"),
             Self::Color(Color::Never) => f.write_str("never"),
-            Self::Url(text) | Self::Variable(text) => f.write_str(text),
+            Self::Url(text) | Self::Variable(text) | Self::Text(text) => f.write_str(text),
+            Self::Collector(url) => url.fmt(f),
             Self::Word(word) => f.write_str(word),
             Self::Sync(SyncMode::Always) => f.write_str("always"),
             Self::Sync(SyncMode::Every(time)) | Self::Duration(time) => {
@@ -230,6 +248,9 @@ fn variable(text: &str) -> Result<String, String> {
     }
     Ok(text.to_owned())
 }
+
+/// The longest short text.
+const TEXT_CHARS_MAX: usize = 128;
 
 /// How a NATS URL begins.
 const SCHEMES: [&str; 4] = ["nats://", "tls://", "ws://", "wss://"];

@@ -6,6 +6,7 @@ use bus_core::{Bus, Clock, Engine, ErrorKind, Identity, Roster, planes};
 use bus_disk::{DiskBus, DiskOptions, Sync};
 use bus_link::{LinkBus, LinkOptions};
 use bus_mem::InMemoryBus;
+use bus_otel::System;
 use tokio::time::{Instant, sleep};
 
 use super::{Scope, daemon::Paths, nats::NatsPlace};
@@ -97,6 +98,14 @@ impl Place {
     ) -> Result<Option<LinkBus>, CliError> {
         let Self::Daemon { socket, .. } = self else { return Ok(None) };
         Ok(Some(LinkBus::connect(socket, identity, options).await?))
+    }
+
+    /// Whose messages they are, as spans tell it.
+    pub(super) fn system(&self) -> System {
+        match self {
+            Self::Nats(_) => System::Nats,
+            Self::Daemon { .. } | Self::Disk(_) | Self::Memory(_) => System::Vakbus,
+        }
     }
 
     /// Whether a refused connection may be let in a moment later.

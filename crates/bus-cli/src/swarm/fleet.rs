@@ -24,6 +24,7 @@ use crate::{
     gateway::{Question, Working},
     recording::Recording,
     secrets::Secrets,
+    telemetry,
     workspace::Workspace,
 };
 
@@ -263,7 +264,7 @@ impl Shared {
         let identity = twins.signing;
         let Scope { session, queue } = scope;
         let policy = identity.certificate().policy_for(session.as_ref(), queue.as_ref());
-        let endpoint = Endpoint::new(EndpointParts {
+        let parts = EndpointParts {
             engine: Arc::new(Guarded::new(Arc::clone(&connection), policy)),
             identity,
             session,
@@ -275,7 +276,8 @@ impl Shared {
             metrics: Arc::clone(&self.metrics),
             wire: WireForm::Compact,
             checkpoints: Some(CheckpointPolicy::default()),
-        })?;
+        };
+        let endpoint = Endpoint::traced(parts, telemetry::tracing(self.ground.system()))?;
         Ok((endpoint, connection))
     }
 }

@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use bus_core::{Engine, Identity, Roster, planes};
 use bus_link::{LinkBus, LinkOptions};
 use bus_mem::InMemoryBus;
+use bus_otel::System;
 use bus_subjects::{AgentId, Role, RoleName};
 
 use super::VALID_FOR;
@@ -61,6 +62,14 @@ impl Site {
 }
 
 impl Ground {
+    /// Whose messages they are, as spans tell it.
+    pub(super) fn system(&self) -> System {
+        match self {
+            Self::Nats(_) => System::Nats,
+            Self::Own(_) | Self::Daemon(_) => System::Vakbus,
+        }
+    }
+
     /// The queue of a run where others are: no worker takes its tasks but its own and those that
     /// joined it.
     pub(super) fn queue(run_id: &str) -> Result<RoleName, CliError> {

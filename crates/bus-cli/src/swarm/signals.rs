@@ -8,6 +8,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::telemetry;
+
 /// Ctrl-C, SIGTERM, and the hang-up of a terminal, and what they ask for. From its making on none
 /// is missed.
 pub(crate) struct Signals {
@@ -37,8 +39,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 impl Signals {
     /// Begins to listen. A signal that cannot be listened for keeps its usual effect.
     pub(crate) fn new() -> Self {
+        telemetry::are_heard();
         let hears_hangup = std::fs::read_to_string("/proc/self/status")
-            .is_ok_and(|status| !ignores(&status, SignalKind::hangup()));
+            .is_ok_and(|status| !telemetry::ignores(&status, SignalKind::hangup()));
         Self {
             hurry: CancellationToken::new(),
             count: 0,
@@ -112,14 +115,6 @@ async fn received(signal: &mut Option<Signal>) {
     std::future::pending::<()>().await;
 }
 
-/// Whether the mask of ignored signals in a process's `status` file holds `kind`.
-fn ignores(status: &str, kind: SignalKind) -> bool {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-    let bit = u32::try_from(kind.as_raw_value() - 1).ok().and_then(|n| 1_u64.checked_shl(n));
-    mask.zip(bit).is_some_and(|(mask, bit)| mask & bit != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,12 +141,5 @@ mod tests {
     fn a_signal_when_the_tasks_are_done_stops_nothing_and_gives_up_the_showing() {
         assert_eq!(asked(&[true, true]), (vec![Asked::Nothing; 2], true));
         assert_eq!(asked(&[false, true]), (vec![Asked::Drain, Asked::Nothing], true));
-    }
-
-    #[test]
-    fn an_ignored_signal_is_told_from_the_others() {
-        let status = "Name:\tvakbus\nSigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001001\n";
-        assert!(ignores(status, SignalKind::hangup()) && ignores(status, SignalKind::pipe()));
-        assert!(!ignores(status, SignalKind::interrupt()));
     }
 }

@@ -114,7 +114,7 @@ impl Place {
 }
 
 /// What changes how `vakbus` behaves and must not come from whoever runs the tests.
-const SETTINGS: [&str; 35] = [
+const SETTINGS: [&str; 47] = [
     "TRACEPARENT",
     "TRACESTATE",
     "VAKBUS_WORKSPACE",
@@ -150,6 +150,18 @@ const SETTINGS: [&str; 35] = [
     "VAKBUS_ATTEMPT",
     "VAKBUS_ON_DEAD_LETTER",
     "VAKBUS_ON_APPROVAL",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_CERTIFICATE",
+    "OTEL_SERVICE_NAME",
+    "OTEL_RESOURCE_ATTRIBUTES",
+    "OTEL_SDK_DISABLED",
+    "OTEL_TRACES_EXPORTER",
+    "VAKBUS_OTEL_EXIT_WAIT",
+    "OTEL_TRACES_SAMPLER",
 ];
 
 /// Runs a command to its end.

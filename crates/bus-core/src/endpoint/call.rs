@@ -3,14 +3,16 @@
 //! An answer goes to a reply subject, which no role may publish to. So its right is another one:
 //! whoever may hear the question may answer it, and says which by naming its leaf hash as cause.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bus_envelope::{Draft, EventHash};
 use bus_subjects::{Address, AddressKind, Filter, Subject};
 use bytes::Bytes;
 
-use super::{Endpoint, Opened, chain::Place, stamp::Prepared};
-use crate::{Deadline, Error, ErrorKind, FeedItem, Outcome, Overflow, Result, Subscription};
+use super::{Endpoint, Opened, Seen, chain::Place, stamp::Prepared};
+use crate::{
+    Deadline, Error, ErrorKind, FeedItem, Operation, Outcome, Overflow, Result, Subscription,
+};
 
 /// The calls of one subscription, opened and checked. Dropping it ends the subscription.
 #[must_use = "dropped calls are heard by nobody"]
@@ -39,6 +41,8 @@ pub struct Heard {
     /// The question.
     pub opened: Opened,
     reply: Subject,
+    /// Its span, from when it was heard until it is answered.
+    seen: Option<Arc<Seen>>,
 }
 
 /// What came of a question.
@@ -75,7 +79,9 @@ impl Endpoint {
         let draft = Deadline(self.clock().now().plus(wait)).set(draft)?;
         let (place, prepared) = self.next_question(draft).await?;
         let (hash, head, bytes) = (prepared.hash, prepared.head, prepared.frame.bytes());
-        let frame = match self.engine().request(prepared.frame, wait).await {
+        let asked = self.engine().request(prepared.frame, wait).await;
+        self.tell_sent(prepared.sending.as_deref(), asked.as_ref().err().map(Error::kind));
+        let frame = match asked {
             Ok(frame) => frame,
             Err(error) => {
                 if error.outcome() == Outcome::NotDone {
@@ -142,7 +148,14 @@ impl Endpoint {
         let place = Place::at(self.genesis(&heard.reply));
         let prepared = self.prepare(draft.into(), None, &place, self.form(true))?;
         let (hash, bytes) = (prepared.hash, prepared.frame.bytes());
-        self.engine().publish(prepared.frame).await?;
+        let answered = self.engine().publish(prepared.frame).await;
+        let failure = answered.as_ref().err().map(Error::kind);
+        self.tell_sent(prepared.sending.as_deref(), failure);
+        if let Some(seen) = &heard.seen {
+            let said = (event_type == Self::CALL_FAILED).then_some("call-failed");
+            seen.end(failure.map(ErrorKind::as_str).or(said));
+        }
+        answered?;
         self.metrics().published(bytes);
         Ok(hash)
     }
@@ -190,7 +203,7 @@ impl Calls {
 impl Endpoint {
     fn hear(&self, frame: &crate::Frame) -> Result<Heard> {
         self.check_certificate("hear calls")?;
-        let opened = self.open(frame)?;
+        let mut opened = self.open(frame)?;
         let refused = |kind, why| Error::new(kind, "hear calls", why).at(&frame.subject);
         let Some(reply) = frame.reply.clone() else {
             return Err(refused(ErrorKind::Invalid, "the question names no place for an answer"));
@@ -200,7 +213,8 @@ impl Endpoint {
         if deadline.is_none_or(|deadline| deadline.is_over(self.clock().now())) {
             return Err(refused(ErrorKind::Timeout, "the time for an answer is over"));
         }
-        Ok(Heard { opened, reply })
+        let seen = Seen::begin(self, &mut opened, Operation::Process, None);
+        Ok(Heard { opened, reply, seen })
     }
 }
 

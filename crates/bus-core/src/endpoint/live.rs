@@ -91,7 +91,9 @@ impl Endpoint {
         if is_vouched {
             state.unvouched.push(prepared.hash);
         }
-        if let Err(error) = self.engine().publish(prepared.frame).await {
+        let published = self.engine().publish(prepared.frame).await;
+        self.tell_sent(prepared.sending.as_deref(), published.as_ref().err().map(Error::kind));
+        if let Err(error) = published {
             if error.outcome() == Outcome::NotDone {
                 state.place = Some(place);
                 if is_vouched {

@@ -39,13 +39,17 @@ impl Endpoint {
             let prepared = self.prepare(outgoing.clone(), Some(&id), &place, form)?;
             match self.append(&prepared.frame, Expect::LastOfSubject(seq), false).await {
                 Ok(receipt) => {
+                    self.tell_sent(prepared.sending.as_deref(), None);
                     return Ok(Recorded::Stored(Box::new(prepared.sent(receipt))));
                 }
                 Err(Failed::Duplicate(found)) => {
                     return self.already_there(draft, &id, found.as_deref());
                 }
                 Err(Failed::Error(error)) if error.kind() == ErrorKind::Conflict => {}
-                Err(Failed::Error(error)) => return Err(error),
+                Err(Failed::Error(error)) => {
+                    self.tell_sent(prepared.sending.as_deref(), Some(error.kind()));
+                    return Err(error);
+                }
             }
         }
         let detail = format!("the head moved {RECORDS_MAX} times before this record was stored");

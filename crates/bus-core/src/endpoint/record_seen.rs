@@ -108,12 +108,16 @@ impl Endpoint {
                 let prepared = self.prepare(outgoing.clone(), None, &place, self.form(true))?;
                 let expect = Expect::LastOfSubject(reading.seen);
                 match self.append(&prepared.frame, expect, false).await {
-                    Ok(receipt) => return Ok(prepared.sent(receipt)),
+                    Ok(receipt) => {
+                        self.tell_sent(prepared.sending.as_deref(), None);
+                        return Ok(prepared.sent(receipt));
+                    }
                     Err(Failed::Error(error)) if error.outcome() == Outcome::Unknown => {
                         pending.hold(reading.seen, prepared, error);
                         continue;
                     }
                     Err(Failed::Error(error)) if error.kind() != ErrorKind::Conflict => {
+                        self.tell_sent(prepared.sending.as_deref(), Some(error.kind()));
                         return Err(NotRecorded::Failed(error));
                     }
                     Err(Failed::Error(_) | Failed::Duplicate(_)) => {}
@@ -164,6 +168,7 @@ impl Endpoint {
             let stored = stored?;
             if let Some(ours) = pending.sent.iter().find(|ours| ours.frame == stored.frame) {
                 let (stream, seq) = (reading.stream.clone(), stored.seq);
+                self.tell_sent(ours.sending.as_deref(), None);
                 let durability = self.engine().promises().durability;
                 return Ok(Some(ours.sent(Receipt { stream, seq, duplicate: true, durability })));
             }

@@ -9,7 +9,7 @@ use bus_subjects::Subject;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{Endpoint, Outgoing, Sent, chain::Place};
+use super::{Endpoint, Outgoing, Sent, chain::Place, observed::Sending};
 use crate::{Clock, Error, ErrorKind, Frame, FrameId, Receipt, Result};
 
 /// A message ready to be stored: the same bytes go out again when the outcome is unknown.
@@ -21,6 +21,8 @@ pub(super) struct Prepared {
     pub(super) frame: Frame,
     pub(super) hash: EventHash,
     pub(super) head: ChainHead,
+    /// Its span, where somebody records that.
+    pub(super) sending: Option<Box<Sending>>,
 }
 
 /// How a message is made ready.
@@ -54,7 +56,9 @@ impl Endpoint {
         let (random, nonce) = Random::draw(self.entropy())?;
         let asked = outgoing.draft.id.is_some().then(|| outgoing.clone());
         let Outgoing { draft, placement, delay } = outgoing;
+        let begun = self.begin_sending(&draft);
         let envelope = self.stamp(draft, id, place, random)?;
+        let sending = begun.and_then(|begun| begun.stamped(&envelope));
         let time = envelope.time;
         let (id, subject) = (FrameId::parse(&envelope.id)?, envelope.subject.clone());
         let (hash, headers, body) = match form {
@@ -67,7 +71,7 @@ impl Endpoint {
         let frame = frame.placed(Outgoing::placement_at(placement, delay, time));
         frame.check_size("send")?;
         let head = ChainHead { seq: place.head.next_seq(), hash };
-        Ok(Prepared { asked, time, frame, hash, head })
+        Ok(Prepared { asked, time, frame, hash, head, sending })
     }
 
     /// Whether a message could be made of `outgoing` as far as its fields go; makes none.
@@ -99,7 +103,7 @@ impl Endpoint {
         if let Some(earlier) = place.continues {
             draft = draft.extension(MessageEnvelope::CONTINUES, earlier.to_string())?;
         }
-        let trace = match &draft.trace {
+        let trace = match draft.trace.as_ref().or(self.0.tracing.parent.as_ref()) {
             Some(parent) => parent.child_span(span_id),
             None => TraceContext::new(own_id.into_bytes(), span_id, SAMPLED).map_err(|error| {
                 Error::new(ErrorKind::Unavailable, "stamp", "the random source gave zeros")

@@ -1,13 +1,16 @@
 //! The lease of one delivery as its worker sees it: kept alive, and known to be over in time.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::{Delivery, Error, ErrorKind, Result, Verdict};
+use crate::{
+    Delivery, Error, ErrorKind, Result, Verdict,
+    endpoint::{self, Seen},
+};
 
 /// A delivery and its lease by the worker's own clock, which stands nearer to the work than the
 /// engine's answers.
@@ -16,12 +19,14 @@ pub(super) struct Lease {
     pub delivery: Delivery,
     /// When the engine began to count at the latest.
     since: Mutex<Instant>,
+    /// The span of the work on it, where somebody records that.
+    pub seen: Option<Arc<Seen>>,
 }
 
 impl Lease {
     /// The lease of a delivery that was claimed at `claimed`.
     pub(super) fn new(delivery: Delivery, claimed: Instant) -> Self {
-        Self { delivery, since: Mutex::new(claimed) }
+        Self { delivery, since: Mutex::new(claimed), seen: None }
     }
 
     /// Extends the lease every third of it, and returns when it is lost: refused, or not extended
@@ -66,7 +71,7 @@ impl Lease {
         if self.may_be_over() {
             return Err(self.over());
         }
-        self.delivery.settle(verdict).await
+        endpoint::settle(self.seen.as_deref(), self.delivery, verdict).await
     }
 
     /// Whether the task may be somebody else's by now, so that no verdict may be given any more.

@@ -9,7 +9,10 @@ use tokio::time::Instant;
 use super::{
     Handler, Stop, TaskEvent, Worker, WorkerSpec, attempt::Around, company::Company, lease::Lease,
 };
-use crate::{ConsumerSpec, Deliveries, Delivery, Error, ErrorKind, Result, TaskOutcome, planes};
+use crate::{
+    ConsumerSpec, Deliveries, Delivery, Error, ErrorKind, Operation, Result, TaskOutcome,
+    endpoint::Seen, planes,
+};
 
 /// What the loop goes on with.
 enum Step {
@@ -118,7 +121,7 @@ impl Worker {
     /// Sees one delivery to its end; only hands it back when this agent may not work any more.
     async fn deliver<H: Handler>(
         &self,
-        lease: Lease,
+        mut lease: Lease,
         may_work: bool,
         handler: &H,
         around: &Around<'_>,
@@ -129,7 +132,16 @@ impl Worker {
             return self.release(lease, task_id, reason, Duration::ZERO).await;
         }
         match self.endpoint.open(&lease.delivery.frame) {
-            Ok(opened) => self.attempt(lease, &opened, handler, around).await,
+            Ok(mut opened) => {
+                let attempt = Some(lease.delivery.attempt);
+                let seen = Seen::begin(&self.endpoint, &mut opened, Operation::Process, attempt);
+                lease.seen.clone_from(&seen);
+                let event = self.attempt(lease, &opened, handler, around).await;
+                if let Some(seen) = seen {
+                    seen.end_task(&event);
+                }
+                event
+            }
             Err(error) => self.unreadable(lease, &error).await,
         }
     }

@@ -2,6 +2,8 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::telemetry;
+
 /// What a signal asks of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::commands) enum Ask {
@@ -22,6 +24,7 @@ pub(in crate::commands) struct Asks {
 impl Asks {
     /// Begins to listen. A signal that cannot be listened for keeps its usual effect.
     pub(in crate::commands) fn new() -> Self {
+        telemetry::are_heard();
         Self {
             interrupt: signal(SignalKind::interrupt()).ok(),
             terminate: signal(SignalKind::terminate()).ok(),
