@@ -1,5 +1,5 @@
-//! What a command writes, at 100 MB a second: what it costs to run it, to show, keep and record what
-//! it writes (T1 to T3), and to make lines of it (T4).
+//! What a command writes, at 100 MB a second: what it costs to run it, to show, keep and record
+//! what it writes (T1 to T3), and to make lines of it (T4).
 //!
 //! The figures are processor seconds for 100 MB. Raw is the second that these take to come, so a
 //! ratio is the share of one core.

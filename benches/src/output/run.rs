@@ -2,8 +2,8 @@
 //! a recorder beside it (T3); by pipes and by a terminal.
 //!
 //! Everything runs on one thread, whose time is measured; the command's own time is not in it. A
-//! busy machine loses output on its way to the bus, as it should: what was shown is then counted for
-//! as much as all.
+//! busy machine loses output on its way to the bus, as it should: what was shown is then counted
+//! for as much as all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -205,7 +205,7 @@ fn parse(said: &str) -> Option<Took> {
 fn write_text(path: &Path) -> Result<()> {
     let mut file = std::io::BufWriter::new(File::create(path).context("write the text")?);
     for number in 0..LINES {
-        writeln!(file, "   Compiling crate-{number:07} v0.1.0 (/work/crates/{number:07}/src)")?;
+        writeln!(file, "   Compiling crate-{number:07} v0.1.0 (/srv/crates/{number:07}/src)")?;
     }
     Ok(file.flush()?)
 }
@@ -222,8 +222,9 @@ def read(terminal):
 sized = ['sh', '-c', 'stty rows 40 cols 120 && exec "$@"', 'sh'] + sys.argv[1:]
 sys.exit(pty.spawn(sized, read))
 "#;
-/// 64 bytes each: 128 MB, in events of 4 KiB.
-const LINES: u32 = 2_000_000;
+
+/// 60 bytes each: 360 MB, so that the publisher works for a second or two.
+const LINES: u32 = 6_000_000;
 const SESSION: &str = "watched";
 const MARK: &str = "somebody-looks-on";
 const MARKS_MAX: u32 = 20;
