@@ -15,7 +15,9 @@ mod disk;
 mod event;
 mod fanout;
 mod fanout_cost;
+mod fleet;
 mod nats;
+mod output;
 mod queue;
 mod queue_claims;
 mod raw_json;
@@ -31,8 +33,11 @@ mod subjects;
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<()> {
+    if let Some(bytes) = output::writer::asked(std::env::args().skip(1)) {
+        return output::writer::write(bytes?);
+    }
     let chosen = Chosen::parse(std::env::args().skip(1))?;
-    let groups: [(&str, &[Case]); 16] = [
+    let groups: [(&str, &[Case]); 18] = [
         ("lower", fanout_cost::COSTS),
         ("higher", fanout::RATES),
         ("lower", queue::CASES),
@@ -40,6 +45,8 @@ fn main() -> Result<()> {
         ("lower", subjects::CASES),
         ("lower", codec::CASES),
         ("lower", seal::CASES),
+        ("lower", output::run::COSTS),
+        ("lower", output::text::COSTS),
         ("higher", disk::CASES),
         ("higher", nats::live::RATES),
         ("lower", nats::ask::TIMES),

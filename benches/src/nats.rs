@@ -25,8 +25,6 @@ pub(crate) mod objects;
 pub(crate) mod pull;
 pub(crate) mod state;
 
-mod fleet;
-
 /// A server for one case, and the runtime that both ways share.
 pub(crate) struct Ground {
     // The connections end with the runtime, before their server, and the server before its folder.

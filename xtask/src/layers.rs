@@ -80,7 +80,7 @@ pub(crate) const HOUSE: &[Room] = &[
         TESTSERVER,
         TESTDATA,
     ]),
-    Room::new("bus-bench", &[ENGINES, TESTSERVER, EVIDENCE, CORE, BASE]),
+    Room::new("bus-bench", &[SERVICES, ENGINES, TESTSERVER, EVIDENCE, CORE, BASE]),
     Room::new("xtask", &[]).tested_with(&[]),
 ];
 

@@ -25,11 +25,12 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::{sync::Notify, task::JoinSet};
 
-use super::{Ground, Site, fleet::Fleet, rate, round_trip, wire_bytes};
+use super::{Ground, Site, rate, round_trip, wire_bytes};
 use crate::{
     case::{Case, Figures, wall_time},
     event::Sender,
     fanout::in_turn,
+    fleet::Fleet,
 };
 
 /// Deliveries in a second.

@@ -21,8 +21,11 @@ use bus_subjects::{AgentId, Role, Subject};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{Ground, Site, fleet::Fleet};
-use crate::case::{Case, Figures, wall_time};
+use super::{Ground, Site};
+use crate::{
+    case::{Case, Figures, wall_time},
+    fleet::Fleet,
+};
 
 pub(crate) const COSTS: &[Case] = &[
     Case { name: "mailboxes-1000-seconds-of-10", goal: Some(1.0), measure: seconds },

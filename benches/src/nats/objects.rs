@@ -16,10 +16,11 @@ use bus_envelope::EventHash;
 use bus_subjects::Role;
 use tokio::io::AsyncReadExt;
 
-use super::{Ground, Site, fleet::Fleet};
+use super::{Ground, Site};
 use crate::{
     case::{Case, Figures, wall_time},
     fanout::{in_task, in_turn},
+    fleet::Fleet,
 };
 
 pub(crate) const RATES: &[Case] = &[

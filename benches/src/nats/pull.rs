@@ -4,6 +4,8 @@
 //! every acknowledgement is answered by the server before it counts, on both sides. Tasks that
 //! arrive are taken while those before them are acknowledged. The bare client also has a row with
 //! acknowledgements that are sent and not answered: faster, and nobody knows whether they came.
+//! Where the server syncs first, each acknowledgement is a removal that it syncs by itself, whoever
+//! asks for it.
 
 use std::{num::NonZeroUsize, time::Duration};
 
@@ -37,17 +39,27 @@ pub(crate) const RATES: &[Case] = &[
     Case {
         name: "N6-pull-and-ack",
         goal: Some(0.9),
-        measure: || beside_raw(Work::Waiting, Acks::Answered),
+        measure: || beside_raw(&Ground::new()?, Work::Waiting, Acks::Answered),
     },
     Case {
         name: "N6-queue-end-to-end",
         goal: Some(0.85),
-        measure: || beside_raw(Work::Arriving, Acks::Answered),
+        measure: || beside_raw(&Ground::new()?, Work::Arriving, Acks::Answered),
     },
     Case {
         name: "N6-queue-end-to-end-beside-acks-sent",
         goal: None,
-        measure: || beside_raw(Work::Arriving, Acks::Sent),
+        measure: || beside_raw(&Ground::new()?, Work::Arriving, Acks::Sent),
+    },
+    Case {
+        name: "N6-synced-pull-and-ack",
+        goal: None,
+        measure: || beside_raw(&Ground::synced()?, Work::Waiting, Acks::Answered),
+    },
+    Case {
+        name: "N6-synced-queue-end-to-end",
+        goal: None,
+        measure: || beside_raw(&Ground::synced()?, Work::Arriving, Acks::Answered),
     },
 ];
 
@@ -65,8 +77,7 @@ enum Acks {
     Sent,
 }
 
-fn beside_raw(work: Work, acks: Acks) -> Result<Figures> {
-    let ground = Ground::new()?;
+fn beside_raw(ground: &Ground, work: Work, acks: Acks) -> Result<Figures> {
     let (raw, ours) = ground.run(async {
         let (ours, bytes) = Ours::new(ground.site()).await?;
         anyhow::Ok((Raw::new(ground.site(), bytes, acks).await?, ours))

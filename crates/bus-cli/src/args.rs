@@ -49,7 +49,7 @@ pub(crate) use self::{
     call::{ReplyArgs, RequestArgs, Target},
     config::{ConfigCommand, flags},
     daemon::UpArgs,
-    deploy::{DeployCommand, RenderArgs},
+    deploy::{DeployCommand, RenderArgs, RevokeArgs},
     dlq::{Chosen, DlqCommand, DlqDiscardArgs, DlqLsArgs, DlqRedriveArgs, DlqShowArgs, Meant},
     doctor::DoctorArgs,
     emit::{EmitCommand, EmitWhose},

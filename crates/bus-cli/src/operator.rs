@@ -6,6 +6,7 @@
 
 mod accounts;
 mod callout;
+mod machines;
 mod push;
 mod users;
 
@@ -18,6 +19,7 @@ use bus_subjects::WorkspaceId;
 
 pub(crate) use self::{
     accounts::{AccountToken, all_workspaces},
+    machines::MachineUser,
     push::PushedAccount,
     users::{Lifetime, user},
 };

@@ -67,15 +67,16 @@ fn tell_bus(home: &Home, workspace: &Workspace, global: &Global) -> Result<Exit,
     })?;
     // The one is told although the other went wrong.
     let pushed = pushed.map_err(|error| not_told(&error))?;
-    pushed.iter().try_for_each(|pushed| auth::tell(pushed, global))?;
+    pushed.iter().flatten().try_for_each(|pushed| auth::tell(pushed, global))?;
     told.map_err(|error| not_told(&error))?;
     match pushed {
-        Some(pushed) => Ok(auth::exit_of(&[pushed])),
+        Some(pushed) => Ok(auth::exit_of(&pushed)),
         None => untold(home, workspace),
     }
 }
 
-fn not_told(error: &CliError) -> CliError {
+/// The failure to tell servers of a revocation that is written down here.
+pub(super) fn not_told(error: &CliError) -> CliError {
     let what = "the key is revoked on this machine, and others are not told yet";
     CliError::new(error.code(), format!("{what}: {}", error.what())).next(
         "vakbus auth push tells servers of this data directory's operator; any command that \
@@ -120,7 +121,8 @@ fn show(certificate: &Certificate, global: &Global) -> Result<(), CliError> {
     print::line(&format!("{agent}  {}  {nkey}{}{until}", roles.join(","), bound.concat()))
 }
 
-fn show_revoked(revocation: &Revocation, global: &Global) -> Result<(), CliError> {
+/// Tells of an agent whose key was taken back.
+pub(super) fn show_revoked(revocation: &Revocation, global: &Global) -> Result<(), CliError> {
     let (agent, nkey) = (revocation.agent.as_str(), revocation.nkey.text());
     let at = revocation.at.to_string();
     if global.json {

@@ -6,6 +6,7 @@ mod credentials;
 mod folder;
 mod plan;
 mod reader;
+mod revoke;
 mod units;
 
 use std::path::Path;
@@ -17,7 +18,7 @@ use serde_json::json;
 
 use self::{
     config::{Maker, SYSTEM_FILE, link_file, text},
-    credentials::Wanted,
+    credentials::{Wanted, user_of},
     folder::{Done, Folder},
     plan::{Machine, Plan, Server},
     reader::Source,
@@ -28,48 +29,97 @@ use crate::{
     home::Home,
     operator::{Operator, all_workspaces},
     print,
+    workspace::Workspace,
 };
 
 /// Runs the command.
 pub(crate) fn run(command: DeployCommand, global: &Global) -> Result<Exit, CliError> {
     match command {
         DeployCommand::Render(args) => render(&args, global),
+        DeployCommand::Revoke(args) => revoke::run(&args, global),
     }
 }
 
 fn render(args: &RenderArgs, global: &Global) -> Result<Exit, CliError> {
-    let plan = Plan::read(&Source::read(&args.file)?)?;
-    let home = Home::locate(global.data_dir.as_deref())?;
-    let workspaces = all_workspaces(&home)?;
-    let is_there =
-        |name: &&WorkspaceId| workspaces.iter().any(|workspace| workspace.name() == *name);
-    if let Some(missing) = plan.workspaces.iter().find(|name| !is_there(name)) {
-        let what = format!("{} has no workspace {missing}", home.path().display());
-        let next = format!("make it: vakbus workspace new {missing}");
-        return Err(CliError::new(Exit::Failed, what).next(next));
-    }
-    let operator = Operator::open_or_new(&home)?;
-    let password = password(&home, &plan.cluster)?;
-    let maker = Maker { plan: &plan, operator: &operator, workspaces: &workspaces, password };
+    let ground = Ground::find(&args.file, global)?;
+    let maker = ground.maker();
     if args.check {
         check::all(&maker)?;
     }
-    let out = std::path::absolute(&args.out)
-        .map_err(|error| CliError::usage(format!("cannot find {}: {error}", args.out.display())))?;
-    let out = Home::locate(Some(&out))?;
-    let mut folders = Vec::new();
-    for server in &plan.servers {
-        folders.push(server_folder(&maker, server, &out)?);
+    write(&maker, &out(&args.out)?, None, global)?;
+    Ok(Exit::Done)
+}
+
+/// What a deployment is made from.
+struct Ground {
+    home: Home,
+    plan: Plan,
+    workspaces: Vec<Workspace>,
+    operator: Operator,
+    password: RoutePassword,
+}
+
+impl Ground {
+    /// Reads the file, and what the data home has of what it names.
+    ///
+    /// # Errors
+    /// When the file is wrong, or names a workspace that is not there.
+    fn find(file: &Path, global: &Global) -> Result<Self, CliError> {
+        let plan = Plan::read(&Source::read(file)?)?;
+        let home = Home::locate(global.data_dir.as_deref())?;
+        let workspaces = all_workspaces(&home)?;
+        let is_there =
+            |name: &&WorkspaceId| workspaces.iter().any(|workspace| workspace.name() == *name);
+        if let Some(missing) = plan.workspaces.iter().find(|name| !is_there(name)) {
+            let what = format!("{} has no workspace {missing}", home.path().display());
+            let next = format!("make it: vakbus workspace new {missing}");
+            return Err(CliError::new(Exit::Failed, what).next(next));
+        }
+        let operator = Operator::open_or_new(&home)?;
+        let password = password(&home, &plan.cluster)?;
+        Ok(Self { home, plan, workspaces, operator, password })
     }
-    for machine in &plan.machines {
-        folders.push(machine_folder(&maker, machine, &out)?);
+
+    fn maker(&self) -> Maker<'_> {
+        let Self { plan, operator, workspaces, password, .. } = self;
+        Maker { plan, operator, workspaces, password: password.clone() }
+    }
+}
+
+/// The directory of the folders.
+fn out(dir: &Path) -> Result<Home, CliError> {
+    let out = std::path::absolute(dir)
+        .map_err(|error| CliError::usage(format!("cannot find {}: {error}", dir.display())))?;
+    Home::locate(Some(&out))
+}
+
+/// Brings all folders up to date and tells of each. That of the machine `lost` gets no credentials.
+///
+/// # Errors
+/// When a file is in the way: then nothing is written.
+fn write(
+    maker: &Maker<'_>,
+    out: &Home,
+    lost: Option<&str>,
+    global: &Global,
+) -> Result<(), CliError> {
+    let mut folders = Vec::new();
+    for server in &maker.plan.servers {
+        folders.push(server_folder(maker, server, out)?);
+    }
+    for machine in &maker.plan.machines {
+        let mut folder = machine_folder(maker, machine, out)?;
+        if lost != Some(machine.name.as_str()) {
+            machine_credentials(maker, machine, &mut folder)?;
+        }
+        folders.push(folder);
     }
     // All of them are looked at before one is touched.
     let changes = folders.into_iter().map(Folder::compare).collect::<Result<Vec<_>, _>>()?;
     for change in changes {
         tell(&change.write()?, global)?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// What a server of the cluster needs.
@@ -103,7 +153,7 @@ fn server_folder(maker: &Maker<'_>, server: &Server, out: &Home) -> Result<Folde
     Ok(folder)
 }
 
-/// What a machine with a server of its own needs.
+/// What a machine with a server of its own needs, but for its credentials.
 fn machine_folder(maker: &Maker<'_>, machine: &Machine, out: &Home) -> Result<Folder, CliError> {
     let (plan, name) = (maker.plan, machine.name.as_str());
     let mut folder = Folder::new(out, name);
@@ -115,23 +165,47 @@ fn machine_folder(maker: &Maker<'_>, machine: &Machine, out: &Home) -> Result<Fo
     let ca = plan.tls.as_ref().map(|tls| shown(&tls.ca.of(name)));
     let own = format!("nats://127.0.0.1:{}", machine.client);
     folder.put("vakbus.toml", units::settings(&own, "synced", ca.as_deref()));
-    for workspace in maker.served(machine) {
-        let (key, name) = (workspace.account_key(), workspace.name());
-        let link = Wanted::link(key, &machine.name, name)?;
-        let courier = Wanted::courier(key, &machine.name, name)?;
-        credentials(&mut folder, link_file(name.as_str()), &link)?;
-        credentials(&mut folder, format!("courier-{name}.creds"), &courier)?;
-        let (store, file) = (workspace.store()?, format!("keeper-{name}.creds"));
-        credentials(&mut folder, file, &Wanted::keeper(&store, &machine.name))?;
-    }
-    let system = maker.operator.system_key();
-    credentials(&mut folder, SYSTEM_FILE.to_owned(), &Wanted::system(system, name))?;
     Ok(folder)
 }
 
-fn credentials(folder: &mut Folder, file: String, wanted: &Wanted<'_>) -> Result<(), CliError> {
-    let there = folder.there(&file)?;
+/// As whom a machine, its server and its services log in.
+fn machine_credentials(
+    maker: &Maker<'_>,
+    machine: &Machine,
+    folder: &mut Folder,
+) -> Result<(), CliError> {
+    let mut put = |file: String, wanted: &Wanted<'_>| {
+        credentials(maker, folder, (&machine.name, file), wanted)
+    };
+    for workspace in maker.served(machine) {
+        let (key, name) = (workspace.account_key(), workspace.name());
+        put(link_file(name.as_str()), &Wanted::link(key, &machine.name, name)?)?;
+        let courier = Wanted::courier(key, &machine.name, name)?;
+        put(format!("courier-{name}.creds"), &courier)?;
+        let (store, file) = (workspace.store()?, format!("keeper-{name}.creds"));
+        put(file, &Wanted::keeper(&store, &machine.name))?;
+    }
+    let system = maker.operator.system_key();
+    put(SYSTEM_FILE.to_owned(), &Wanted::system(system, &machine.name))
+}
+
+/// Has a folder hold credentials: those that are there unless they were taken back. The operator
+/// knows of them first.
+fn credentials(
+    maker: &Maker<'_>,
+    folder: &mut Folder,
+    (machine, file): (&str, String),
+    wanted: &Wanted<'_>,
+) -> Result<(), CliError> {
+    let Maker { plan, operator, .. } = maker;
+    let is_good = |text: &Zeroizing<String>| {
+        user_of(text).is_some_and(|user| !operator.is_taken_back(&user.key))
+    };
+    let there = folder.there(&file)?.filter(is_good);
     let text = wanted.kept_or_new(there.as_ref().map(|text| text.as_str()))?;
+    if let Some(user) = user_of(&text) {
+        operator.note_user((&plan.cluster, machine), &user)?;
+    }
     folder.put(file, text);
     Ok(())
 }

@@ -88,6 +88,28 @@ impl NatsPlace {
         Self::supervised(running, global, home).map(Some)
     }
 
+    /// The servers that the settings name, else those of a deployment: `urls`, with commas between
+    /// them. This data home's operator vouches for who logs in.
+    ///
+    /// # Errors
+    /// When settings of the connection are wrong.
+    pub(crate) fn deployed(global: &Global, home: &Home, urls: &str) -> Result<Self, CliError> {
+        let config = &global.config;
+        let (servers, source) = match config.nats_url() {
+            Some((url, origin)) => (url, origin.to_string()),
+            None => (urls, "the file of the deployment".to_owned()),
+        };
+        Ok(Self::new(Inner {
+            servers: servers.split(',').map(str::to_owned).collect(),
+            source: Source::Setting(source),
+            profile: config.nats_profile(),
+            tls: config.nats_tls()?,
+            login: Login::of_home(home, &global.workspace)?,
+            prepared: OnceCell::new(),
+            opened: Mutex::default(),
+        }))
+    }
+
     /// Those that the settings name.
     fn configured(global: &Global, home: &Home, secrets: &Secrets) -> Result<Self, CliError> {
         let config = &global.config;

@@ -66,7 +66,8 @@ impl Operator {
 
     /// What all accounts may.
     pub(super) fn drafts(&self, workspaces: &[Workspace]) -> Result<Vec<Draft>, CliError> {
-        let mut drafts = vec![self.draft(SYSTEM, *self.system.public()), self.callout(workspaces)?];
+        let mut drafts =
+            vec![self.draft(SYSTEM, *self.system.public())?, self.callout(workspaces)?];
         for workspace in workspaces {
             drafts.extend(self.workspace(workspace)?);
         }
@@ -79,10 +80,10 @@ impl Operator {
         let layout = Layout::of(workspace.name())?;
         let store = *workspace.store()?.public();
         let name = workspace.name();
-        let mut keeps = self.draft(&format!("{name} (store)"), store);
+        let mut keeps = self.draft(&format!("{name} (store)"), store)?;
         keeps.claims.limits.jetstream = JetStreamLimits::unlimited();
         keeps.claims.exports = store_exports(&layout);
-        let mut acts = self.draft(name.as_str(), *workspace.account());
+        let mut acts = self.draft(name.as_str(), *workspace.account())?;
         acts.claims.imports = workspace_imports(&layout, &store);
         let key = *workspace.signer()?.public();
         acts.claims.signing_keys = vec![AccountSigner { key, scope: None }];
@@ -95,7 +96,7 @@ impl Operator {
     /// What the account of the callout may: place whom it admits into these workspaces, and into no
     /// other account.
     pub(super) fn callout(&self, workspaces: &[Workspace]) -> Result<Draft, CliError> {
-        let mut draft = self.draft(CALLOUT, *self.auth.public());
+        let mut draft = self.draft(CALLOUT, *self.auth.public())?;
         let authorization = &mut draft.claims.authorization;
         authorization.users = vec![*read_key(&self.dir, CALLOUT_FILE, NkeyKind::User)?.public()];
         let seed = self.dir.read(CALLOUT_XKEY_FILE)?;
@@ -107,9 +108,12 @@ impl Operator {
         Ok(draft)
     }
 
-    fn draft(&self, name: &str, account: PublicKey) -> Draft {
-        let claims = AccountClaims::new(name, account, *self.key.public(), 0);
-        Draft { claims, name: name.to_owned() }
+    fn draft(&self, name: &str, account: PublicKey) -> Result<Draft, CliError> {
+        let mut claims = AccountClaims::new(name, account, *self.key.public(), 0);
+        for user in self.taken_back(&account)? {
+            claims.revoke(&user);
+        }
+        Ok(Draft { claims, name: name.to_owned() })
     }
 
     /// The token of an account: the last one as long as it says the same and nobody `held` a

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bus_core::ErrorKind;
+use bus_crypto::PublicKey;
 use bus_nats::claims::{Pushed, ServerClaims};
 use tokio::time::sleep;
 
@@ -87,7 +88,6 @@ impl Operator {
     }
 
     /// Gives the servers the token of one workspace's agents, whose revocations hold from then on.
-    /// Looks after them once more: a machine that has looked just before could still undo it.
     ///
     /// # Errors
     /// As [`Self::push_all`].
@@ -95,19 +95,54 @@ impl Operator {
         &self,
         servers: &ServerClaims,
         workspace: &Workspace,
-    ) -> Result<PushedAccount, CliError> {
+    ) -> Result<Vec<PushedAccount>, CliError> {
         let [_, agents] = self.workspace(workspace)?;
-        let mut pushed = self.push(servers, &agents).await?;
+        self.push_settled(servers, &[agents]).await
+    }
+
+    /// Gives the servers the tokens of `accounts`, in which users of machines were taken back. The
+    /// system account is the first: whoever is out of that tells no operator anything any more.
+    ///
+    /// # Errors
+    /// As [`Self::push_all`].
+    pub(crate) async fn push_taken_back(
+        &self,
+        servers: &ServerClaims,
+        workspaces: &[Workspace],
+        accounts: &[PublicKey],
+    ) -> Result<Vec<PushedAccount>, CliError> {
+        let mut drafts = self.drafts(workspaces)?;
+        drafts.retain(|draft| accounts.contains(draft.account()));
+        self.push_settled(servers, &drafts).await
+    }
+
+    /// Gives the servers tokens that revoke somebody. Looks after them once more: a machine that
+    /// has looked just before could still undo it.
+    async fn push_settled(
+        &self,
+        servers: &ServerClaims,
+        drafts: &[Draft],
+    ) -> Result<Vec<PushedAccount>, CliError> {
+        let mut all = Vec::new();
+        for draft in drafts {
+            all.push(self.push(servers, draft).await?);
+        }
         for _ in 0..LOOKS {
             sleep(ServerClaims::SETTLED_AFTER).await;
-            let holdings = servers.lookup(agents.account(), self.claims()).await?;
-            let ours = self.token_of(&agents, &holdings.held)?;
-            if holdings.held.iter().all(|held| held.token == ours.token) {
+            let mut is_settled = true;
+            for (draft, pushed) in drafts.iter().zip(&mut all) {
+                let holdings = servers.lookup(draft.account(), self.claims()).await?;
+                let ours = self.token_of(draft, &holdings.held)?;
+                if holdings.held.iter().any(|held| held.token != ours.token) {
+                    is_settled = false;
+                    *pushed = self.push(servers, draft).await?;
+                }
+            }
+            if is_settled {
                 break;
             }
-            pushed = self.push(servers, &agents).await?;
         }
-        Ok(pushed)
+        Ok(all)
     }
 
     /// Gives the servers the token of one account, with what they hold of it themselves.

@@ -277,3 +277,49 @@ fn a_server_reads_each_configuration_first_when_that_is_asked_for() {
         assert_eq!((taken.code, taken.stdout.lines().count()), (Some(0), count + 1), "{taken:?}");
     }
 }
+
+/// A rendered fleet of one server that does not run, and a machine.
+fn one_server() -> Place {
+    let file =
+        format!("{}[[machine]]\nname = \"m1\"\nstore = \"/var/lib/m1\"\n", servers(1, &ports(1)));
+    rendered(&file)
+}
+
+fn revoke_machine(place: &Place, machine: &str) -> Outcome {
+    let args = ["deploy", "revoke", "fleet.toml", "--out", "fleet", "--machine", machine, "-y"];
+    place.run(&args)
+}
+
+#[test]
+fn what_is_taken_back_while_no_server_is_there_is_written_down_and_told_as_unreachable() {
+    let place = one_server();
+    let before = place.read("fleet/m1/link-fleet.creds");
+    let revoked = revoke_machine(&place, "m1");
+    assert_eq!(revoked.code, Some(5), "{revoked:?}");
+    assert!(revoked.stdout.starts_with("m1  4 credentials taken back\n"), "{revoked:?}");
+    assert!(!place.path("fleet/m1/link-fleet.creds").exists());
+    // The same again: those that were taken back, and no others.
+    let again = revoke_machine(&place, "m1");
+    assert!(again.stdout.starts_with("m1  4 credentials taken back\n"), "{again:?}");
+    // The file is put back, and does not count.
+    place.write("fleet/m1/link-fleet.creds", &before);
+    let path = place.path("fleet/m1/link-fleet.creds");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(render(&place).code, Some(1), "somebody else's file is in the way");
+    fs::remove_file(&path).unwrap();
+    assert_eq!(render(&place).code, Some(0));
+    assert_ne!(place.read("fleet/m1/link-fleet.creds"), before);
+}
+
+#[test]
+fn a_machine_that_was_given_nothing_is_a_wrong_call() {
+    let place = one_server();
+    revoke_machine(&place, "m2").is_wrong_call("no machine m2 of vakbus was given credentials");
+}
+
+#[test]
+fn an_agent_of_a_workspace_that_is_not_of_the_fleet_is_a_wrong_call() {
+    let place = one_server();
+    let args = ["deploy", "revoke", "fleet.toml", "--out", "fleet", "--agent", "bob", "-y"];
+    place.run(&args).is_wrong_call("default is none of the workspaces of fleet.toml");
+}

@@ -1,7 +1,9 @@
 //! The reference deployment on one machine: three servers, and a machine with a server of its own.
 
-use std::{collections::BTreeSet, process::Command};
+use std::{collections::BTreeSet, process::Command, sync::Arc};
 
+use bus_core::ErrorKind;
+use bus_nats::{NatsAuth, NatsBus, NatsOptions, permissions::Layout};
 use serde_json::Value;
 
 use crate::{
@@ -193,6 +195,101 @@ fn a_machine_that_was_away_hears_of_a_revocation_by_itself() {
     fleet.servers.push(Started::new(&config, fleet.leaf));
     // Nobody pushes any more: it asks.
     let heard = until(|| status(&fleet), |outcome| is_there(outcome, 4));
+    assert!(heard.is_ok(), "{heard:?}");
+}
+
+/// The users that the tokens in a server's configuration keep out.
+fn kept_out(place: &Place, server: &str) -> BTreeSet<String> {
+    let config = place.read(&format!("fleet/{server}/server.conf"));
+    let words = config.split(|c: char| c.is_whitespace() || matches!(c, '"' | ','));
+    let tokens = words.filter_map(|word| bus_crypto::jwt::decode_account(word).ok());
+    tokens.flat_map(|claims| claims.revocations.into_keys()).collect()
+}
+
+fn revoke(place: &Place, whom: [&str; 2]) -> Command {
+    let mut command = place.command();
+    command.args(["deploy", "revoke", "fleet.toml", "--out", "fleet", "--workspace", "fleet"]);
+    command.args(whom).args(["-y", "--json"]);
+    command
+}
+
+fn answering(outcome: &Outcome) -> usize {
+    let lines = lines(outcome);
+    lines.iter().filter(|line| line["version"].is_string()).count()
+}
+
+/// A connection of the machine's courier to the three, with these credentials.
+async fn logged_in(fleet: &Fleet, credentials: &str) -> bus_core::Result<NatsBus> {
+    let credentials = bus_crypto::creds::parse(credentials).unwrap();
+    let [client, ..] = fleet.hub[0];
+    NatsBus::open(NatsOptions {
+        auth: NatsAuth::Jwt(Arc::new(credentials)),
+        inbox_prefix: "_INBOX.courier-m1".to_owned(),
+        api_prefix: Layout::API_PREFIX.to_owned(),
+        workspace: Some("fleet".parse().unwrap()),
+        ..NatsOptions::new(format!("nats://127.0.0.1:{client}"))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_machine_is_cut_off_and_its_credentials_are_good_for_nothing() {
+    let mut fleet = Fleet::start();
+    let status = || fleet.operator(&["auth", "status", "--json"]);
+    let all = until(status, |outcome| answering(outcome) == 4);
+    assert!(all.is_ok(), "{all:?}");
+    let stolen = fleet.place.read("fleet/m1/courier-fleet.creds");
+    assert!(logged_in(&fleet, &stolen).await.is_ok(), "it comes in before");
+
+    let taken_back = run(revoke(&fleet.place, ["--machine", "m1"]), "");
+    assert_eq!(taken_back.code, Some(0), "{taken_back:?}");
+    let said = lines(&taken_back);
+    let keys = said[0]["revoked"].as_array().unwrap().iter();
+    let keys: BTreeSet<_> = keys.map(|key| key.as_str().unwrap().to_owned()).collect();
+    assert_eq!((said[0]["machine"].as_str(), keys.len()), (Some("m1"), 4), "{taken_back:?}");
+    assert_eq!(said.last().unwrap()["untold"], serde_json::json!([]), "{taken_back:?}");
+    // Its server runs on, and is none of the fleet's any more.
+    let left = until(status, |outcome| answering(outcome) == 3);
+    assert!(left.is_ok(), "{left:?}");
+    let refused = logged_in(&fleet, &stolen).await;
+    assert!(refused.as_ref().is_err_and(|error| error.kind() == ErrorKind::Denied), "{refused:?}");
+    for server in ["n1", "n2", "n3", "m1"] {
+        assert_eq!(kept_out(&fleet.place, server), keys, "{server}");
+    }
+
+    // Another machine takes its place.
+    assert!(!fleet.place.path("fleet/m1/system.creds").exists());
+    let rendered = fleet.place.run(&["deploy", "render", "fleet.toml", "--out", "fleet"]);
+    assert_eq!(rendered.code, Some(0), "{rendered:?}");
+    drop(fleet.servers.pop());
+    let config = fleet.place.path("fleet/m1/server.conf");
+    fleet.servers.push(Started::new(&config, fleet.leaf));
+    let back =
+        until(|| fleet.operator(&["auth", "status", "--json"]), |outcome| answering(outcome) == 4);
+    assert!(back.is_ok(), "{back:?}");
+}
+
+#[test]
+fn a_machine_that_was_not_told_of_a_revoked_agent_is_named_and_hears_of_it_later() {
+    let mut fleet = Fleet::start();
+    let add = run(fleet.operator(&["agent", "add", "bob", "--role", "worker"]), "");
+    assert_eq!(add.code, Some(0), "{add:?}");
+    drop(fleet.servers.pop());
+    let revoked = run(revoke(&fleet.place, ["--agent", "bob"]), "");
+    assert_eq!(revoked.code, Some(5), "{revoked:?}");
+    let said = lines(&revoked);
+    assert_eq!(said.last().unwrap()["untold"], serde_json::json!(["m1"]), "{revoked:?}");
+    let key = said[0]["nkey"].as_str().unwrap().to_owned();
+    assert_eq!(kept_out(&fleet.place, "m1"), [key].into());
+    let config = fleet.place.path("fleet/m1/server.conf");
+    fleet.servers.push(Started::new(&config, fleet.leaf));
+    let heard = until(
+        || fleet.operator(&["auth", "status", "--json"]),
+        |outcome| {
+            let lines = lines(outcome);
+            lines.iter().any(|line| line["account"] == "fleet" && line["as_here"] == 4)
+        },
+    );
     assert!(heard.is_ok(), "{heard:?}");
 }
 

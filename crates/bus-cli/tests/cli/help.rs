@@ -126,3 +126,8 @@ fn the_help_of_approvals_request() {
 fn the_help_of_approvals_resolve() {
     insta::assert_snapshot!(help(&["approvals", "resolve", "--help"]));
 }
+
+#[test]
+fn the_help_of_deploy_revoke() {
+    insta::assert_snapshot!(help(&["deploy", "revoke", "--help"]));
+}

@@ -11,7 +11,7 @@ use bus_subjects::{AclPolicy, AddressKind, AgentId, Filter, RuleSet, WorkspaceId
 
 use crate::{
     error::{CliError, Exit},
-    operator::now_unix_s,
+    operator::{MachineUser, now_unix_s},
 };
 
 /// A user that a machine needs.
@@ -120,6 +120,14 @@ impl<'a> Wanted<'a> {
             && claims.limits.source_networks == self.sources
             && claims.permissions == self.permissions
     }
+}
+
+/// Whose credentials these are; none when they are no credentials.
+pub(super) fn user_of(text: &str) -> Option<MachineUser> {
+    let credentials = creds::parse(text).ok()?;
+    let claims = decode_user(credentials.jwt()).ok()?;
+    let account = claims.issuer_account.unwrap_or(claims.issuer);
+    Some(MachineUser { key: claims.subject, account })
 }
 
 fn seconds(time: Duration) -> i64 {

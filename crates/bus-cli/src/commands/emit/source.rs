@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use bus_runner::CHUNK_BYTES_MAX;
+
 use crate::error::{CliError, Exit};
 
 /// A text, or standard input as it comes.
@@ -12,8 +14,8 @@ pub(super) enum Source {
     Stdin,
 }
 
-/// How much is read at a time.
-const PIECE_BYTES: usize = 4 * 1024;
+/// How much is read at a time: as much as an event holds, since each piece becomes one.
+const PIECE_BYTES: usize = CHUNK_BYTES_MAX;
 
 impl Source {
     /// What the word of the command line says; `-` or none is standard input.
@@ -32,7 +34,7 @@ impl Source {
         let text = match self {
             Self::Text(text) => text,
             Self::Stdin => {
-                let (mut stdin, mut piece) = (io::stdin().lock(), [0; PIECE_BYTES]);
+                let (mut stdin, mut piece) = (io::stdin().lock(), vec![0; PIECE_BYTES]);
                 loop {
                     let count = match stdin.read(&mut piece) {
                         Ok(0) => return Ok(()),

@@ -28,7 +28,7 @@ pub(super) fn as_json(kind: TailKind, opened: &Opened, position: Option<u64>) ->
 }
 
 fn words(kind: TailKind, opened: &Opened, position: Option<u64>) -> String {
-    let text = || String::from_utf8_lossy(&opened.payload).trim_end().to_owned();
+    let text = || text_of(&opened.payload);
     let said = match kind {
         TailKind::Tokens | TailKind::Terminal => None,
         TailKind::Alerts => Alert::of(opened).ok().flatten().map(|alert| alert_words(&alert)),
@@ -41,6 +41,16 @@ fn words(kind: TailKind, opened: &Opened, position: Option<u64>) -> String {
         TailKind::Approvals => Some(approval_words(opened)),
     };
     said.unwrap_or_else(text)
+}
+
+/// A payload as text, as far as a line has room for it: an event may hold 64 KiB, and a thousand of
+/// them come in a second.
+fn text_of(payload: &[u8]) -> String {
+    let payload = payload.trim_ascii_end();
+    match payload.get(..BYTES_MAX) {
+        Some(first) => String::from_utf8_lossy(first).into_owned(),
+        None => String::from_utf8_lossy(payload).trim_end().to_owned(),
+    }
 }
 
 fn alert_words(alert: &Alert) -> String {
@@ -109,3 +119,28 @@ fn cut(text: &str) -> String {
 
 /// How much a message says in a line, in characters.
 const CHARS_MAX: usize = 200;
+
+/// In so many bytes there is at least one character more.
+const BYTES_MAX: usize = 4 * (CHARS_MAX + 1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_text_is_shown_what_would_be_shown_of_all_of_it() {
+        for text in ["word ", "ä€", "👍", "\u{3000}x", "\u{fffd}\n"] {
+            for count in [1, 39, 40, 41, 200, 201, 5_000] {
+                let all = text.repeat(count);
+                let whole = cut(String::from_utf8_lossy(all.as_bytes()).trim_end());
+                assert_eq!(cut(&text_of(all.as_bytes())), whole, "{count} times {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn blanks_at_the_end_are_no_text() {
+        let text = [b"said".as_slice(), &[b' '; 70_000], b"\r\n"].concat();
+        assert_eq!(cut(&text_of(&text)), "said");
+    }
+}

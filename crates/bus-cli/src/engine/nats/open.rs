@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bus_core::{Admission, Error, ErrorKind, Roster};
-use bus_crypto::Credentials;
+use bus_crypto::{Credentials, PublicKey};
 use bus_nats::{
     NatsAuth, NatsBus, NatsOptions, Renewal,
     callout::{Callout, CalloutLimits},
@@ -126,9 +126,27 @@ impl NatsPlace {
         &self,
         operator: &Operator,
         workspace: &Workspace,
-    ) -> Result<PushedAccount, CliError> {
+    ) -> Result<Vec<PushedAccount>, CliError> {
         let servers = self.claims(operator).await?;
         let pushed = operator.push_revoked(&servers, workspace).await;
+        let closed = servers.close().await;
+        let pushed = pushed?;
+        closed?;
+        Ok(pushed)
+    }
+
+    /// The same for users of machines, who are of these `accounts`.
+    ///
+    /// # Errors
+    /// As [`Self::claims`].
+    pub(crate) async fn take_back(
+        &self,
+        operator: &Operator,
+        workspaces: &[Workspace],
+        accounts: &[PublicKey],
+    ) -> Result<Vec<PushedAccount>, CliError> {
+        let servers = self.claims(operator).await?;
+        let pushed = operator.push_taken_back(&servers, workspaces, accounts).await;
         let closed = servers.close().await;
         let pushed = pushed?;
         closed?;

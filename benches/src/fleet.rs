@@ -11,7 +11,7 @@ use bus_envelope::WireForm;
 use bus_subjects::{AgentId, Role, SessionId, WorkspaceId};
 
 /// A workspace with its account key and its secret.
-pub(super) struct Fleet {
+pub(crate) struct Fleet {
     account: SigningKey,
     workspace: WorkspaceId,
     keyring: Arc<Keyring>,
@@ -21,7 +21,7 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let entropy = Arc::new(SystemEntropy::new());
         let account = SigningKey::generate(NkeyKind::Account, &*entropy)?;
         let workspace = WorkspaceId::parse("acme")?;
@@ -32,25 +32,35 @@ impl Fleet {
         Ok(Self { account, workspace, keyring, roster, clock, entropy })
     }
 
-    pub(super) fn workspace(&self) -> &WorkspaceId {
+    pub(crate) fn workspace(&self) -> &WorkspaceId {
         &self.workspace
     }
 
     /// An agent on `engine`, without checkpoints of what it publishes live.
-    pub(super) fn agent(
+    pub(crate) fn agent(
         &self,
         engine: Arc<dyn Engine>,
         name: &str,
         role: Role,
     ) -> Result<Endpoint> {
+        self.agent_with(engine, name, vec![role])
+    }
+
+    /// The same in several roles.
+    pub(crate) fn agent_with(
+        &self,
+        engine: Arc<dyn Engine>,
+        name: &str,
+        roles: Vec<Role>,
+    ) -> Result<Endpoint> {
         let (workspace, agent) = (self.workspace.clone(), AgentId::parse(name)?);
-        let issue = Issue::new(workspace, agent, vec![role], self.clock.now());
+        let issue = Issue::new(workspace, agent, roles, self.clock.now());
         let identity = Identity::issue(&self.account, &issue, &*self.entropy)?;
         self.roster.admit(identity.certificate().token())?;
         Ok(Endpoint::new(EndpointParts {
             engine,
             identity,
-            session: Some(SessionId::parse("session-7")?),
+            session: Some(SessionId::parse(SESSION)?),
             queue: None,
             keyring: Arc::clone(&self.keyring),
             roster: Arc::clone(&self.roster),
@@ -62,3 +72,6 @@ impl Fleet {
         })?)
     }
 }
+
+/// The session that all agents work for.
+pub(crate) const SESSION: &str = "session-7";
