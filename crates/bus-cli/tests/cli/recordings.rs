@@ -167,3 +167,19 @@ fn on_a_server_a_recording_is_seen_from_another_machine() {
     let texts = shown(&viewer.ended());
     assert_eq!(texts, [(json!("one"), true), (json!("two"), true), (json!("three"), false)]);
 }
+
+#[test]
+fn a_recorder_that_waits_for_the_bus_hears_ctrl_c() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    says(&place, "the agents are there");
+    daemon.running.signal(Signal::STOP);
+    let recorder = place.start(&["record", "--session", "s1"]);
+    recorder.catches(Signal::INT);
+    recorder.signal(Signal::INT);
+    let ended = recorder.ended();
+    daemon.running.signal(Signal::CONT);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("interrupted before anything was recorded"), "{ended:?}");
+    daemon.stop();
+}
