@@ -208,7 +208,8 @@ impl NatsPlace {
         let engine: Arc<dyn Engine> = Arc::new(bus.clone());
         if !self.0.login.is_own() {
             // The server knows what it may not, and tells its operator of each try as a violation.
-            let policy = identity.certificate().policy_for(scope.session.as_ref(), scope.queue.as_ref());
+            let policy =
+                identity.certificate().policy_for(scope.session.as_ref(), scope.queue.as_ref());
             let guarded: Arc<dyn Engine> = Arc::new(Guarded::new(Arc::clone(&engine), policy));
             self.furnish((&bus, &guarded), identity, (workspace, roster)).await?;
         }

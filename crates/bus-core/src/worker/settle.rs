@@ -139,8 +139,7 @@ impl Worker {
             _ => {}
         }
         if !self.spec.retry.is_spent(delivery.attempt) {
-            let is_suspect =
-                matches!(&left, Left::Mark(mark) if mark.attempt < delivery.attempt);
+            let is_suspect = matches!(&left, Left::Mark(mark) if mark.attempt < delivery.attempt);
             return Ok(Redelivery::Try { is_suspect });
         }
         // This delivery is no attempt yet, and others may have been allowed more of them than here.
