@@ -88,6 +88,58 @@ async fn what_could_not_be_published_is_told_once_and_seen_by_its_gap() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_bus_that_does_not_answer_holds_up_nobody_and_what_is_lost_of_it_is_counted() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    let (stream, mut feed, _observer) = stream(&stage).await;
+    flaky.fail(Op::Publish, "vak.events", Fault::SlowBefore(Duration::from_secs(3600)), 1);
+    let (begin, piece, count) = (tokio::time::Instant::now(), "x".repeat(1024), 2048);
+    for _ in 0..count {
+        stream.text(&piece).await.unwrap();
+    }
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+
+    // The newest of it is there when the bus answers again.
+    let told = stream.flush().await.unwrap_err();
+    let (mut heard, mut last) = (0, 0);
+    while last < count * piece.len() {
+        let event = next(&mut feed).await;
+        heard += event.payload.len();
+        last = offset(&event) + event.payload.len();
+    }
+    let lost = count * piece.len() - heard;
+    assert!(lost > 0 && heard > 200 * 1024, "{lost} lost, {heard} heard");
+    assert!(told.to_string().contains(&format!("{lost} bytes of tokens")), "{told}");
+    stream.text("more").await.unwrap();
+    stream.flush().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bus_that_is_away_refuses_nothing_that_comes_next() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    let (stream, mut feed, _observer) = stream(&stage).await;
+    flaky.fail(Op::Publish, "vak.events", Fault::Refused(ErrorKind::Unavailable), 1);
+    stream.text("lost").await.unwrap();
+    // It goes out, and is refused, before the next one comes.
+    let _passed = tokio::time::timeout(Duration::from_secs(1), feed.next()).await;
+    stream.text("heard").await.unwrap();
+    assert_eq!(stream.flush().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    let heard = next(&mut feed).await;
+    assert_eq!((text(&heard), offset(&heard)), ("heard", 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_end_of_a_stream_does_not_wait_for_each_piece_of_it() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    let (stream, _feed, _observer) = stream(&stage).await;
+    flaky.fail(Op::Publish, "vak.events", Fault::Refused(ErrorKind::Unavailable), 3);
+    for _ in 0..20 {
+        stream.text(&"x".repeat(4096)).await.unwrap();
+    }
+    let told = stream.end(EndReason::Stop).await.unwrap_err();
+    assert!(told.to_string().contains("81920 bytes of tokens"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_name_that_is_no_token_is_refused() {
     let stage = Stage::new().await.unwrap();
     let worker = stage.agent("w", Role::Worker).unwrap();

@@ -103,6 +103,27 @@ async fn a_panic_is_a_failure_with_its_text_as_the_reason() {
     assert_eq!((letters[0].failure_reason.as_str(), letters[0].attempts), (reason, 4));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_makes_fewer_attempts_than_were_made_says_so_and_accuses_nobody() {
+    let stage = Stage::new().await.unwrap();
+    stage.fill(&["flaky"]).await.unwrap();
+    let twice = |events: &[TaskEvent]| words(events) == ["retried", "retried"];
+    work(&stage.worker("patient").unwrap(), &Scripted::failing(9), twice).await.unwrap();
+    let mut spec = WorkerSpec::new(stage.queue.clone());
+    spec.retry.retries_max = 0;
+    let impatient = Worker::new(stage.agent("impatient", Role::Worker).unwrap(), spec);
+
+    let events = work(&impatient, &Scripted::failing(0), gave_up).await.unwrap();
+
+    assert_eq!(words(&events), ["dead-lettered"]);
+    let letters = stage.letters().await.unwrap();
+    let reason = "retries exhausted after 2 attempts: this worker makes 1 at most";
+    assert_eq!((letters[0].failure_reason.as_str(), letters[0].attempts), (reason, 2));
+    assert_eq!(letters[0].worker_id, None);
+    let outcomes = stage.metrics.report().outcomes;
+    assert_eq!((outcomes.vanished, outcomes.exhausted), (0, 1));
+}
+
 /// Panics before there is anything to await.
 struct Eager;
 

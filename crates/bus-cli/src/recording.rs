@@ -50,15 +50,27 @@ impl Recording {
         Ok(Self { stop, running: Mutex::new(Some(running)) })
     }
 
-    /// Stores what came until now and ends; none when it has ended before.
+    /// Stores what came until now and ends; none when it has ended before. From `hurry` on nothing
+    /// is waited for any more.
     ///
     /// # Errors
     /// What it ended with.
-    pub(crate) async fn finish(&self) -> Result<Option<Recorded>, CliError> {
+    pub(crate) async fn finish(
+        &self,
+        hurry: impl Future<Output = ()>,
+    ) -> Result<Option<Recorded>, CliError> {
         self.stop.drain.cancel();
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(running) = running else { return Ok(None) };
-        match running.await {
+        let Some(mut running) = running else { return Ok(None) };
+        let ended = tokio::select! {
+            biased;
+            ended = &mut running => ended,
+            () = hurry => {
+                self.stop.now.cancel();
+                running.await
+            }
+        };
+        match ended {
             Ok(recorded) => recorded.map(Some).map_err(explained),
             Err(error) => Err(CliError::new(Exit::Failed, format!("the recorder broke: {error}"))),
         }

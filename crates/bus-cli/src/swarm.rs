@@ -24,6 +24,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
     time::{Instant, sleep},
 };
+use tokio_util::sync::CancellationToken;
 
 use self::{
     away::Away, feeder::Fed, fleet::Fleet, ground::Site, ledger::Ledger, observer::Seen,
@@ -114,7 +115,9 @@ async fn drive(
         watching.abort();
         others
     });
-    let rest = finish((&fleet, &plan, others.as_deref()), &ledger, (fed, observer), seconds);
+    let hurry = signals.hurry.clone();
+    let parts = (fed, observer, hurry);
+    let rest = finish((&fleet, &plan, others.as_deref()), &ledger, parts, seconds);
     Ok(signals.during(rest).await)
 }
 
@@ -122,7 +125,7 @@ async fn drive(
 async fn finish(
     (fleet, plan, others): (&Fleet, &Plan, Option<&Others>),
     ledger: &Ledger,
-    (fed, observer): (Fed, JoinHandle<Seen>),
+    (fed, observer, hurry): (Fed, JoinHandle<Seen>, CancellationToken),
     seconds: f64,
 ) -> Summary {
     let _known = fleet.backlog().read().await;
@@ -139,7 +142,7 @@ async fn finish(
         observer.abort();
     }
     let seen = join(observer, ledger).await;
-    let recorded = fleet.recorded().await.unwrap_or_else(|error| {
+    let recorded = fleet.recorded(hurry.cancelled()).await.unwrap_or_else(|error| {
         ledger.fail(format!("not everything is recorded: {error}"));
         None
     });

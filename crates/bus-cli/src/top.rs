@@ -1,29 +1,34 @@
 //! `vakbus top`: one screen over queues, agents at work, approvals that wait, and dead letters.
 
+mod act;
+mod agents;
 mod dialog;
-mod feed;
+mod live;
+mod look;
 mod model;
+mod pace;
 mod screen;
 mod terminal;
 #[cfg(test)]
 mod tests;
 mod view;
-
-use std::time::Duration;
+mod watch;
+mod work;
 
 use bus_envelope::Timestamp;
 use ratatui::{Terminal, backend::TestBackend};
 use tokio::{
     signal::unix::{SignalKind, signal},
-    time::{Instant, MissedTickBehavior, interval, timeout},
+    time::{Instant, timeout},
 };
 
 use self::{
-    feed::Feed,
-    model::Notice,
-    screen::{Asked, Screen},
-    terminal::{Held, Typed},
+    agents::Agents,
+    live::Joined,
+    screen::Screen,
+    terminal::Held,
     view::Heading,
+    watch::{Turn, Watch},
 };
 use crate::{
     args::{Global, TopArgs},
@@ -45,11 +50,19 @@ pub(crate) fn run(args: &TopArgs, global: &Global) -> Result<Exit, CliError> {
 
 /// One picture, after samples had a moment to come.
 async fn once(args: &TopArgs, global: &Global, session: &Session) -> Result<Exit, CliError> {
-    let mut feed = Feed::join(session).await?;
-    let mut screen = Screen::default();
-    let _samples_came =
-        timeout(args.interval, async { while feed.hear(screen.model()).await {} }).await;
-    feed.look(screen.model()).await?;
+    let Joined { mut live, mut looker, .. } = Joined::join(session).await?;
+    let (mut screen, mut agents) = (Screen::default(), Agents::default());
+    let _samples_came = timeout(args.interval, async {
+        while let Some(heard) = live.next().await {
+            agents.hear(&heard, Instant::now().into_std());
+        }
+    })
+    .await;
+    screen.model().see(looker.look().await?);
+    agents.count(args.interval);
+    let (samples, missed) = agents.heard();
+    (screen.model().samples, screen.model().missed) = (samples.clone(), missed);
+    screen.model().agents = agents.rows(Instant::now().into_std());
     let now = session.clock.now();
     if global.json {
         out::json(&screen.shown().to_json(now))?;
@@ -82,8 +95,7 @@ fn picture(
 
 async fn watch(args: &TopArgs, session: &Session) -> Result<Exit, CliError> {
     // Before the terminal is taken: what cannot begin says so as every other command does.
-    let mut feed = Some(Feed::join(session).await?);
-    let mut screen = Screen::default();
+    let joined = Joined::join(session).await?;
     let heading = heading(session);
     let failed = |error| CliError::new(Exit::Failed, format!("cannot draw: {error}"));
     telemetry::are_heard();
@@ -96,109 +108,33 @@ async fn watch(args: &TopArgs, session: &Session) -> Result<Exit, CliError> {
         (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?);
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut goes_on = listen(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
+    let mut watch = Watch::new(session, joined, args.interval);
     let mut held = Held::take()?;
-    let mut looks = interval(args.interval);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut join_after = Instant::now();
     loop {
-        let now = session.clock.now();
-        held.terminal.draw(|frame| view::draw(frame, &screen, &heading, now)).map_err(failed)?;
-        let asked = tokio::select! {
+        if let Some(screen) = watch.next_picture() {
+            let now = session.clock.now();
+            held.terminal.draw(|frame| view::draw(frame, screen, &heading, now)).map_err(failed)?;
+        }
+        let turn = tokio::select! {
             biased;
-            _ended = terminate.recv() => return Ok(Exit::Done),
-            _gone = hangup.recv() => return Ok(Exit::Done),
-            _ended = interrupt.recv() => return Ok(Exit::Done),
+            _ended = terminate.recv() => Turn::Ends,
+            _gone = hangup.recv() => Turn::Ends,
+            _ended = interrupt.recv() => Turn::Ends,
             _again = goes_on.recv() => {
                 held.enter().map_err(failed)?;
-                Asked::Nothing
+                watch.draw_again();
+                Turn::Stays
             }
-            typed = held.keys.recv() => match typed {
-                Some(Typed::Key(key)) => screen.key(key),
-                Some(Typed::Resized) => Asked::Nothing,
-                None => return Ok(Exit::Done),
-            },
-            _tick = looks.tick() => {
-                look(session, &mut feed, &mut screen, &mut join_after).await;
-                Asked::Nothing
-            }
-            // What comes together is drawn together.
-            () = settled(&mut feed, &mut screen) => Asked::Nothing,
+            turn = watch.turn(&mut held.keys) => turn,
         };
-        match asked {
-            Asked::Nothing => {}
-            Asked::Quit => return Ok(Exit::Done),
-            Asked::Do(action) => {
-                screen.model().notice = Some(act(&mut feed, action).await);
-                look(session, &mut feed, &mut screen, &mut join_after).await;
+        if turn == Turn::Ends {
+            drop(held);
+            if let Some(left) = watch.left_behind() {
+                out::remark(&left);
             }
+            return Ok(Exit::Done);
         }
     }
-}
-
-/// Takes live samples for a moment, or waits while there is no bus.
-async fn settled(feed: &mut Option<Feed>, screen: &mut Screen) {
-    let Some(joined) = feed else { return std::future::pending().await };
-    let is_there = joined.hear(screen.model()).await;
-    let _until = timeout(DRAWN_TOGETHER, async {
-        while joined.hear(screen.model()).await {}
-        std::future::pending::<()>().await;
-    })
-    .await;
-    if !is_there {
-        *feed = None;
-    }
-}
-
-async fn act(feed: &mut Option<Feed>, action: dialog::Action) -> Notice {
-    let Some(feed) = feed else {
-        let text = "the bus is away: nothing was done".to_owned();
-        return Notice { text, is_failure: true };
-    };
-    match timeout(ANSWERS_WITHIN, feed.act(action)).await {
-        Ok(Ok(text)) => Notice { text, is_failure: false },
-        Ok(Err(error)) => Notice { text: error.to_string(), is_failure: true },
-        Err(_late) => {
-            let limit = humantime::format_duration(ANSWERS_WITHIN);
-            let text =
-                format!("no answer within {limit}: it may be done, look before you repeat it");
-            Notice { text, is_failure: true }
-        }
-    }
-}
-
-/// Looks once, or tries to join a bus that is away. What is known stays on the screen meanwhile.
-async fn look(
-    session: &Session,
-    feed: &mut Option<Feed>,
-    screen: &mut Screen,
-    join_after: &mut Instant,
-) {
-    let looked = match feed {
-        Some(feed) => timeout(ANSWERS_WITHIN, feed.look(screen.model())).await,
-        None if Instant::now() < *join_after => return,
-        None => match timeout(ANSWERS_WITHIN, Feed::join(session)).await {
-            Ok(Ok(joined)) => {
-                let joined = feed.insert(joined);
-                timeout(ANSWERS_WITHIN, joined.look(screen.model())).await
-            }
-            Ok(Err(error)) => Ok(Err(error)),
-            Err(late) => Err(late),
-        },
-    };
-    let why = match looked {
-        Ok(Ok(())) => {
-            screen.model().away = None;
-            return;
-        }
-        Ok(Err(error)) => error.to_string(),
-        Err(_late) => format!("no answer within {}", humantime::format_duration(ANSWERS_WITHIN)),
-    };
-    // It is joined anew: a connection that broke may not come back by itself.
-    *feed = None;
-    *join_after = Instant::now() + JOINED_AGAIN_AFTER;
-    let now = session.clock.now();
-    let since = screen.model().away.as_ref().map_or(now, |(since, _)| *since);
-    screen.model().away = Some((since, why));
 }
 
 fn heading(session: &Session) -> Heading {
@@ -213,12 +149,3 @@ fn heading(session: &Session) -> Heading {
 
 /// The size of a picture, unless another one is asked for.
 const PICTURE: (u16, u16) = (100, 30);
-
-/// How long samples are gathered before they are drawn.
-const DRAWN_TOGETHER: Duration = Duration::from_millis(100);
-
-/// How long a look may take before the bus counts as away.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
-
-/// After how long a bus that is away is tried again.
-const JOINED_AGAIN_AFTER: Duration = Duration::from_secs(1);

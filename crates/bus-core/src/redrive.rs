@@ -65,7 +65,7 @@ impl Default for RetryPolicy {
 
 impl RetryPolicy {
     /// Whether attempt number `attempt` (the first being 1) is more than the policy allows: the
-    /// attempts before it all ended without a verdict.
+    /// attempts before it ended without a verdict, or were made under a policy that allows more.
     #[must_use]
     pub const fn is_spent(&self, attempt: u32) -> bool {
         attempt > self.retries_max.saturating_add(1)

@@ -89,6 +89,13 @@ impl Page {
             letters,
             reasons(&outcomes).map(|(why, n)| ([workspace, ("reason", why)], n)),
         )?;
+        let failed = Family {
+            name: "dead_letters_failed",
+            help: "Dead letters that could not be stored: their tasks are kept",
+            unit: None,
+        };
+        let failures = metrics.snapshot().dead_letter_failed_count;
+        families.counter(failed, [([workspace], failures)])?;
         let steps = [
             ("publish", Step::Publish),
             ("append", Step::Append),

@@ -46,6 +46,18 @@ async fn a_socket_is_closed_to_others() {
 }
 
 #[tokio::test]
+async fn the_lock_beside_a_socket_is_closed_to_others_also_where_an_older_one_was_not() {
+    let home = Home::new();
+    let lock = home.path().join("bus.sock.lock");
+    let mode = || std::fs::symlink_metadata(&lock).unwrap().permissions().mode() & 0o777;
+    drop(serve(&people(), &home.path().join("bus.sock")).await.unwrap());
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
+    drop(serve(&people(), &home.path().join("bus.sock")).await.unwrap());
+    assert_eq!(mode(), 0o600);
+}
+
+#[tokio::test]
 async fn a_second_server_is_refused() {
     let home = Home::new();
     let people = people();

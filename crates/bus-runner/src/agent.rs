@@ -2,6 +2,7 @@
 
 mod figures;
 mod keep;
+mod lane;
 mod lanes;
 pub(crate) mod shown;
 pub(crate) mod stream;
@@ -21,7 +22,7 @@ use crate::{
     Line, PreparedCommand, Probe, RunReport, StopSignal, TerminalEnd, emit::Admitted, run,
 };
 
-pub use self::{keep::OUTPUT_BYTES_MAX, stream::TerminalStream};
+pub use self::{keep::OUTPUT_BYTES_MAX, lane::TerminalLane, stream::TerminalStream};
 
 /// How often a running command is looked at.
 pub const TELEMETRY_INTERVAL: Duration = Duration::from_millis(500);

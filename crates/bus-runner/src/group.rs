@@ -12,6 +12,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::command::PreparedCommand;
 use crate::pty::{Pty, into_io, is_used_up, no_terminal_opens};
@@ -26,6 +27,8 @@ pub(crate) struct Group {
     leader: Pid,
     leads_session: bool,
     watch: Watch,
+    /// Signals on their way to the session: who is in it takes a look at all processes.
+    signalling: JoinSet<()>,
     waited: bool,
 }
 
@@ -100,7 +103,8 @@ impl Group {
             is_transient: true,
         })?;
         let leads_session = matches!(ends, Ends::Terminal { .. });
-        let group = Self { child, leader, leads_session, watch: watch(leader), waited: false };
+        let (watch, signalling) = (watch(leader), JoinSet::new());
+        let group = Self { child, leader, leads_session, watch, signalling, waited: false };
         Ok(Started { group, stdin: ours, ends })
     }
 
@@ -124,23 +128,27 @@ impl Group {
         self.waited = true;
     }
 
-    pub(crate) fn terminate(&self) {
+    pub(crate) fn terminate(&mut self) {
         self.signal(Signal::TERM);
         if self.leads_session {
-            session::terminate(self.leader);
+            self.signalling.spawn(session::terminate(self.leader));
         }
     }
 
-    pub(crate) fn kill(&self) {
+    pub(crate) fn kill(&mut self) {
         self.signal(Signal::KILL);
         if self.leads_session {
-            session::kill(self.leader);
+            self.signalling.spawn(session::kill(self.leader));
         }
     }
 
     /// Kills what is left of the group, then waits for the leader.
     pub(crate) async fn wait(mut self) -> io::Result<ExitStatus> {
-        self.kill();
+        self.signal(Signal::KILL);
+        if self.leads_session {
+            while self.signalling.join_next().await.is_some() {}
+            session::kill(self.leader).await;
+        }
         let status = self.child.wait().await;
         self.waited = true;
         status
@@ -155,7 +163,11 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if !self.waited {
-            self.kill(); // tokio waits for the dropped child in the background
+            self.signal(Signal::KILL);
+            if self.leads_session {
+                session::kill_now(self.leader); // nobody would wait for it
+            }
+            // tokio waits for the dropped child in the background
         }
     }
 }

@@ -21,7 +21,7 @@ mod terminal;
 mod text;
 mod tokens;
 
-pub use agent::{CommandAgent, OUTPUT_BYTES_MAX, TELEMETRY_INTERVAL, TerminalStream};
+pub use agent::{CommandAgent, OUTPUT_BYTES_MAX, TELEMETRY_INTERVAL, TerminalLane, TerminalStream};
 pub use command::{
     BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR, CommandError, CommandSpec, GRACE_DEFAULT,
     NATS_SECRET_VARIABLES, PreparedCommand, SECRET_VARIABLES, WORKSPACE_SECRET_VAR,
@@ -45,8 +45,8 @@ pub use tasks::{
     ID_CHARACTERS_MAX, LINE_BYTES_MAX, TASKS_MAX, TaskLine, TasksError, parse as parse_tasks,
 };
 pub use telemetry::{
-    Probe, RATE_INTERVAL_MIN, Sample, TelemetryKey, TelemetryWindow, Usage, WINDOW_AGE_MAX,
-    WINDOW_ENTRIES_MAX,
+    HeardRecord, Probe, RATE_INTERVAL_MIN, Sample, TelemetryKey, TelemetryWindow, Usage,
+    WINDOW_AGE_MAX, WINDOW_ENTRIES_MAX,
 };
 pub use terminal::{Terminal, TerminalSize, TerminalSizeError};
 pub use text::{Fold, FoldLimits, HeadTail, HeadTailEnd, LeftOut, Line, Sanitize, Utf8View};

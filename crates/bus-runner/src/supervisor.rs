@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::group::Group;
@@ -24,6 +25,8 @@ pub(crate) struct Supervisor {
     leader_ended: bool,
     stopped: Option<Stopped>,
     leftovers_killed: bool,
+    /// Somebody finds out whether members of the group still run.
+    judging: Option<JoinHandle<Option<bool>>>,
     usage: Option<Usage>,
     peak_rss_bytes: Option<u64>,
     look_at: Instant,
@@ -42,6 +45,8 @@ enum Phase {
     Killing,
     /// The leader has ended; its output may stay open until `until`.
     Draining { until: Instant },
+    /// That took too long: whoever still runs is found out, and killed then.
+    Judging,
     /// What was left of the group has `SIGKILL`; the output ought to end before `until`.
     Cut { until: Instant },
     /// Somebody outside the group holds the output open: it is not waited for any longer.
@@ -81,6 +86,7 @@ impl Supervisor {
             leader_ended: false,
             stopped: None,
             leftovers_killed: false,
+            judging: None,
             usage: None,
             peak_rss_bytes: None,
             look_at: now,
@@ -98,6 +104,7 @@ impl Supervisor {
             () = self.stop.killed(), if self.stopped != Some(Stopped::Killed) => self.on_kill(),
             () = self.stop.given(), if self.stopped.is_none() => self.on_end(),
             () = self.group.leader_ended(), if !self.leader_ended => self.on_leader_ended(),
+            is_alive = judged(&mut self.judging) => self.on_judged(is_alive),
             () = sleep_until(until.unwrap_or(self.look_at)), if until.is_some() => {
                 self.on_deadline();
             }
@@ -146,7 +153,9 @@ impl Supervisor {
                 Phase::Draining { until: sooner.min(until) }
             }
             Phase::Terminating { until: sooner } => Phase::Terminating { until: sooner.min(until) },
-            ending @ (Phase::Killing | Phase::Cut { .. } | Phase::Overdue) => ending,
+            ending @ (Phase::Killing | Phase::Judging | Phase::Cut { .. } | Phase::Overdue) => {
+                ending
+            }
         };
     }
 
@@ -185,15 +194,22 @@ impl Supervisor {
                 Phase::Killing
             }
             Phase::Draining { .. } => {
-                // A sink may just be slow: only living members are leftovers. Where nobody can
-                // tell, the open output speaks against them.
-                self.leftovers_killed = telemetry::group_is_alive(self.group.id()).unwrap_or(true);
-                self.group.kill();
-                Phase::Cut { until: now + AFTER_KILL }
+                self.judging = Some(judge(self.group.id()));
+                Phase::Judging
             }
             Phase::Cut { .. } | Phase::Overdue => Phase::Overdue,
-            Phase::Killing => Phase::Killing,
+            same @ (Phase::Killing | Phase::Judging) => same,
         };
+    }
+
+    fn on_judged(&mut self, is_alive: Option<bool>) {
+        if matches!(self.phase, Phase::Judging) {
+            // A sink may just be slow: only living members are leftovers. Where nobody can tell,
+            // the open output speaks against them.
+            self.leftovers_killed = is_alive.unwrap_or(true);
+            self.group.kill();
+            self.phase = Phase::Cut { until: Instant::now() + AFTER_KILL };
+        }
     }
 
     fn look(&mut self) {
@@ -211,9 +227,23 @@ impl Phase {
             Self::Terminating { until } | Self::Draining { until } | Self::Cut { until } => {
                 Some(until)
             }
-            Self::Killing | Self::Overdue => None,
+            Self::Killing | Self::Judging | Self::Overdue => None,
         }
     }
+}
+
+/// Finds out whether members of the group still run, on a thread for such: it reads all processes.
+#[expect(clippy::disallowed_methods, reason = "the runner is one of the places that spawn")]
+fn judge(group: u32) -> JoinHandle<Option<bool>> {
+    tokio::task::spawn_blocking(move || telemetry::group_is_alive(group))
+}
+
+/// Waits until that is known; for ever, when nobody finds it out. Cancel safe.
+async fn judged(judging: &mut Option<JoinHandle<Option<bool>>>) -> Option<bool> {
+    let Some(found) = judging else { return std::future::pending().await };
+    let is_alive = found.await.ok().flatten();
+    *judging = None;
+    is_alive
 }
 
 /// Writes some of the input; closes it at the end, and when nobody reads it. Cancel safe.

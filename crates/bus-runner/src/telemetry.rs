@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::identity::ProcessIdentity;
 
-pub use self::window::{TelemetryKey, TelemetryWindow, WINDOW_AGE_MAX, WINDOW_ENTRIES_MAX};
+pub use self::window::{
+    HeardRecord, TelemetryKey, TelemetryWindow, WINDOW_AGE_MAX, WINDOW_ENTRIES_MAX,
+};
 
 /// Looks at one process; its children are not included, its threads are.
 ///

@@ -4,7 +4,7 @@ mod sending;
 
 use std::{
     str::FromStr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bus_core::{Endpoint, Error, ErrorKind, Result};
@@ -37,6 +37,9 @@ pub const TOKEN_STREAM_DEFAULT: &str = "main";
 /// Tokens that come within 30 ms of each other share an event, up to 4 KiB; no character is cut.
 /// Each event says which stream it is of and where in it it begins, so that a reader who lost some
 /// knows where. A task of its own publishes and sends the checkpoints that vouch for the events.
+///
+/// A bus that is away holds nobody up: the newest 256 KiB are kept for it, what is older is lost
+/// and counted, which the log tells once, and once more when it is back.
 ///
 /// Dropping the stream loses what was taken in the last 30 ms: [`TokenStream::flush`] it before,
 /// or [`TokenStream::end`] it.
@@ -85,9 +88,18 @@ pub enum EndReason {
     Cancelled,
 }
 
-/// The first error since somebody was told of one.
+/// What went wrong since somebody was told of it.
 #[derive(Debug, Clone, Default)]
-struct Fault(Arc<Mutex<Option<Error>>>);
+struct Fault(Arc<Mutex<Wrong>>);
+
+#[derive(Debug, Default)]
+struct Wrong {
+    /// The first error that trying again does not help.
+    refused: Option<Error>,
+    /// The first one of a bus that is away, and how many bytes were lost meanwhile.
+    away: Option<Error>,
+    lost_bytes: u64,
+}
 
 /// How many pieces may wait to be published; then whoever brings one waits.
 const WAITING_MAX: usize = 64;
@@ -108,13 +120,14 @@ impl TokenStream {
         Ok(Self { orders, fault, _sending: sending })
     }
 
-    /// Takes some of the answer. Waits while the bus is slower than the model.
+    /// Takes some of the answer. Waits while the bus is slower than the model, but not for one that
+    /// is away.
     ///
     /// Cancel safe in that a dropped call took a beginning of it.
     ///
     /// # Errors
-    /// That of an earlier piece that could not be published, told once; then this one was not
-    /// taken, and the next call goes on. Readers see by the offset that some is missing.
+    /// That of an earlier piece that was refused, told once; then this one was not taken, and the
+    /// next call goes on. Readers see by the offset that some is missing.
     pub async fn text(&self, text: &str) -> Result<()> {
         self.push(TokenKind::Text, text).await
     }
@@ -150,12 +163,13 @@ impl TokenStream {
     /// Publishes what was taken and waits until it is out.
     ///
     /// # Errors
-    /// The first error of a piece that could not be published, told once.
+    /// The first error of a piece that could not be published, told once; of a bus that is away
+    /// with the number of bytes that were lost. It is not waited for longer than one event takes.
     pub async fn flush(&self) -> Result<()> {
         let (done, told) = oneshot::channel();
         self.order(Order::Flush(done)).await?;
         told.await.map_err(|_| closed())?;
-        self.fault.tell()
+        self.fault.tell_all()
     }
 
     /// Says that the stream has ended, and vouches for all of it. What comes after begins a stream
@@ -165,7 +179,7 @@ impl TokenStream {
     /// As [`TokenStream::flush`], also when the end itself could not be published.
     pub async fn end(&self, reason: EndReason) -> Result<()> {
         self.finish(reason).await?;
-        self.fault.tell()
+        self.fault.tell_all()
     }
 
     /// As [`TokenStream::end`], whatever became of earlier pieces.
@@ -218,14 +232,43 @@ impl FromStr for EndReason {
 
 impl Fault {
     fn note(&self, error: Error) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.wrong().refused.get_or_insert(error);
     }
 
+    /// Notes bytes that were lost because the bus is away.
+    fn lost(&self, bytes: usize, error: Option<Error>) {
+        let mut wrong = self.wrong();
+        wrong.lost_bytes = wrong.lost_bytes.saturating_add(bytes as u64);
+        wrong.away = wrong.away.take().or(error);
+    }
+
+    /// What trying again does not help.
     fn tell(&self) -> Result<()> {
-        match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        match self.wrong().refused.take() {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// All of it.
+    fn tell_all(&self) -> Result<()> {
+        let Wrong { refused, away, lost_bytes } = std::mem::take(&mut *self.wrong());
+        match (refused, away) {
+            (Some(error), _) => Err(error),
+            (None, Some(away)) => {
+                let detail = format!("{lost_bytes} bytes of tokens were not published");
+                Err(Error::new(away.kind(), "publish", detail).because(away))
+            }
+            (None, None) if lost_bytes > 0 => {
+                let detail = format!("{lost_bytes} bytes of tokens were not published");
+                Err(Error::new(ErrorKind::Unavailable, "publish", detail))
+            }
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn wrong(&self) -> MutexGuard<'_, Wrong> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

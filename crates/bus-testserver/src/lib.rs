@@ -54,6 +54,14 @@ impl TestServer {
         Ok(Self { server: NatsServer::start(options)?, home })
     }
 
+    /// What the server answers on `subject` to whoever needs no login; in words what went wrong.
+    ///
+    /// # Errors
+    /// When it does not run, or says nothing within five seconds.
+    pub fn ask(&self, subject: &str, body: &str) -> Result<String, String> {
+        wire::ask(self.server.url(), subject, body)
+    }
+
     /// The folder in which the server's own one lies.
     #[must_use]
     pub fn home(&self) -> &Path {

@@ -1,5 +1,7 @@
 //! What a recorder stores: each event once, by whoever may, over deaths and lost answers.
 
+use std::time::Duration;
+
 use bus_core::{Endpoint, ErrorKind, Identity, Standing, Stop};
 use bus_crypto::{NkeyKind, SigningKey, SystemEntropy};
 use bus_envelope::{Draft, wire::compact};
@@ -9,6 +11,7 @@ use bus_runner::{
 };
 use bus_stories::{Fault, Op};
 use bus_subjects::Role;
+use tokio::time::timeout;
 
 use crate::{
     batches, envelope, flaky_stage, pass, recorded, recorder, recorder_of, recording, say, shown,
@@ -220,4 +223,21 @@ async fn a_batch_by_a_keeper_of_another_account_is_refused() {
 
     let seen = shown(&mut viewer, 1).await;
     assert!(seen.first().unwrap().starts_with("refused: "), "{seen:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_that_is_told_to_stop_at_once_waits_for_no_answer() {
+    let (stage, flaky) = flaky_stage().await;
+    let (ann, place) = (speaker(&stage, "ann"), terminal(&stage));
+    flaky.fail(Op::Append, "vak.history", Fault::StuckAfter, 1);
+    let recorder = recorder(&stage, RecordingPolicy::default()).await;
+    let stop = Stop::default();
+    let ended = tokio::join!(timeout(Duration::from_secs(60), recorder.run(&stop)), async {
+        say(&ann, &place, "one").await;
+        pass(RecordingPolicy::FLUSH * 2).await;
+        stop.drain.cancel();
+        stop.now.cancel();
+    });
+    let error = ended.0.expect("it ends").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
 }

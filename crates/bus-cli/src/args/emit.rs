@@ -70,7 +70,8 @@ const TOKENS_HELP: &str = "\
 A command that `vakbus worker` or `vakbus swarm` runs needs neither keys nor a bus for it: its
 runner publishes the tokens as live events of the task, on every engine. Elsewhere they go to the
 daemon or the NATS server as events of --session. Tokens that come within 30 ms share an event.
-Bytes that are no UTF-8 become a mark each.
+Bytes that are no UTF-8 become a mark each. A bus that goes away holds up nobody: the newest 256 KiB
+are kept for it, what is older is lost and counted, and the exit code is 5 when it does not come back.
 
 Whoever hears them: vakbus sub 'vak.events.default.*.tokens'
 
@@ -82,7 +83,8 @@ Examples:
 
 const TERMINAL_HELP: &str = "\
 For output that is not the command's own stdout: of a program on another machine, of a log file. It
-is shown and not kept: the task's result and its receipt know nothing of it.
+is shown and not kept: the task's result and its receipt know nothing of it. A bus that goes away
+holds up nobody: the newest 1 MiB is kept for it, what is older is lost and counted.
 
 Examples:
   ssh host make 2>&1 | vakbus emit terminal

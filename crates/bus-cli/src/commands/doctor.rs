@@ -35,11 +35,12 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, CliError> 
     let monitor = args.monitor.as_deref().map(Monitor::parse).transpose()?;
     let mut told = Told { global, tally: Tally::default() };
     told.all(local::findings(&home, &secrets, global))?;
-    let exit = match engine::block_on(reach(&home, &secrets, monitor, global)) {
-        Ok(findings) => {
-            told.all(findings)?;
-            None
-        }
+    let mut found = Vec::new();
+    let reached = engine::block_on(reach((&home, &secrets), monitor, global, &mut found));
+    // What was seen is told, whatever could not be seen after it.
+    told.all(found)?;
+    let exit = match reached {
+        Ok(()) => None,
         // A wrong call is that, whatever else there is.
         Err(error) if error.code() == Exit::Usage => return Err(error),
         Err(error) => {
@@ -55,19 +56,19 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, CliError> 
     })
 }
 
-/// What the engine is and says.
+/// What the engine is and says; each finding goes to `found` as soon as it is there.
 async fn reach(
-    home: &Home,
-    secrets: &Secrets,
+    (home, secrets): (&Home, &Secrets),
     monitor: Option<Monitor>,
     global: &Global,
-) -> Result<Vec<Finding>, CliError> {
+    found: &mut Vec<Finding>,
+) -> Result<(), CliError> {
     let look = async {
         if let Some(place) = NatsPlace::find(global, home, secrets)? {
-            let found = servers::findings(&place, home, monitor, global).await;
-            let closed = place.close().await;
-            let found = found?;
-            return closed.map(|()| found);
+            let looked = servers::look(&place, home, (monitor, global), found).await;
+            // Nothing was changed: nothing waits for it.
+            let _closed = place.close().await;
+            return looked;
         }
         if monitor.is_some() {
             let what = "--monitor is for a NATS server, and none keeps this bus";
@@ -78,10 +79,12 @@ async fn reach(
             let what = "no daemon runs for this data directory";
             return Err(CliError::new(Exit::Unreachable, what).next("start one: vakbus up"));
         }
-        daemon::findings(&paths, home, global).await
+        daemon::look(&paths, home, global, found).await;
+        Ok(())
     };
     timeout(WITHIN, look).await.unwrap_or_else(|_late| {
-        let what = "the engine does not answer";
+        let limit = humantime::format_duration(WITHIN);
+        let what = format!("the engine did not answer all questions within {limit}");
         Err(CliError::new(Exit::Unreachable, what).next("see that it runs: vakbus status"))
     })
 }

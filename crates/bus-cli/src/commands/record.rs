@@ -38,8 +38,18 @@ async fn record(
     signals: &mut Signals,
 ) -> Result<Recorded, CliError> {
     let policy = args.policy();
-    let agent = session.agent(recording::PART, engine::Scope::default()).await?;
-    let recorder = recording::start(agent.endpoint, &args.session, policy).await?;
+    let beginning = async {
+        let agent = session.agent(recording::PART, engine::Scope::default()).await?;
+        recording::start(agent.endpoint, &args.session, policy).await
+    };
+    let recorder = tokio::select! {
+        biased;
+        begun = beginning => begun?,
+        _asked = signals.next(|| false) => {
+            let what = "interrupted before anything was recorded";
+            return Err(CliError::new(Exit::Failed, what));
+        }
+    };
     let RecordingPolicy { kinds, bytes_max, .. } = policy;
     let (name, most) = (&args.session, recording::size(bytes_max));
     out::remark(&format!("recording {kinds} of session {name}, at most {most}; Ctrl-C ends it"));
@@ -54,7 +64,10 @@ async fn record(
             recorded = &mut recording => return recorded.map_err(recording::explained),
             asked = signals.next(|| false) => match asked {
                 Asked::Nothing => {}
-                Asked::Drain => stop.drain.cancel(),
+                Asked::Drain => {
+                    stop.drain.cancel();
+                    out::remark("storing what came until now; a second signal ends it at once");
+                }
                 Asked::StopNow => stop.now.cancel(),
             },
             _tick = renewals.tick() => session.renew(),

@@ -75,21 +75,29 @@ async fn serve(
         report.listens(&http)?;
     }
     let _answers = gateway::answer(gateway, working(&agent, session, &handler.session));
-    let work = work(&worker, &handler, &stop, &report);
-    let watched = watch(args, session, &stop, &mut signals, &report);
-    tokio::pin!(work, watched);
-    let worked = tokio::select! {
-        biased;
-        worked = &mut work => worked,
-        // It only ends when something went wrong: what runs is finished then.
-        failed = &mut watched => {
-            stop.drain.cancel();
-            let worked = work.await;
-            failed.and(worked)
+    let worked = {
+        let work = work(&worker, &handler, &stop, &report);
+        let watched = watch(args, session, &stop, &mut signals, &report);
+        tokio::pin!(work, watched);
+        tokio::select! {
+            biased;
+            worked = &mut work => worked,
+            // It only ends when something went wrong: what runs is finished then.
+            failed = &mut watched => {
+                stop.drain.cancel();
+                let worked = work.await;
+                failed.and(worked)
+            }
         }
     };
     if let Some(recording) = recording {
-        match recording.finish().await {
+        // Who asked to stop now is not to ask again.
+        let hurry = async {
+            if !stop.now.is_cancelled() {
+                signals.next(|| false).await;
+            }
+        };
+        match recording.finish(hurry).await {
             Ok(Some(recorded)) => out::remark(&recording::told(&recorded)),
             Ok(None) => {}
             Err(error) => out::remark(&error.as_warning()),

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use bus_core::{Bus, Durability, Engine, ErrorKind, Identity, Roster};
+use bus_core::{Bus, Durability, Engine, ErrorKind, Guarded, Identity, Roster};
 use bus_nats::{NatsBus, NatsTls, Profile, permissions::Layout};
 use tokio::sync::OnceCell;
 
@@ -213,32 +213,40 @@ impl NatsPlace {
         let login = self.0.login.agent(workspace, agent, scope)?;
         let Some(login) = login else {
             let bus = self.house(workspace.name(), agent.as_str()).await?;
-            self.furnish(&bus, identity, (workspace, roster)).await?;
-            return Ok(Arc::new(bus));
+            let engine: Arc<dyn Engine> = Arc::new(bus.clone());
+            self.furnish((&bus, &engine), identity, (workspace, roster)).await?;
+            return Ok(engine);
         };
         if self.0.login.is_own() {
             // What an agent may not: it is this machine's own, which vouches for all of them.
             let house = self.house(workspace.name(), agent.as_str()).await?;
-            self.furnish(&house, identity, (workspace, roster)).await?;
+            let engine: Arc<dyn Engine> = Arc::new(house.clone());
+            self.furnish((&house, &engine), identity, (workspace, roster)).await?;
             if !house.asks_who() {
-                return Ok(Arc::new(house));
+                return Ok(engine);
             }
         }
         let bus = self.agent(workspace.name(), agent, login).await?;
+        let engine: Arc<dyn Engine> = Arc::new(bus.clone());
         if !self.0.login.is_own() {
-            self.furnish(&bus, identity, (workspace, roster)).await?;
+            // The server knows what it may not, and tells its operator of each try as a violation.
+            let policy =
+                identity.certificate().policy_for(scope.session.as_ref(), scope.queue.as_ref());
+            let guarded: Arc<dyn Engine> = Arc::new(Guarded::new(Arc::clone(&engine), policy));
+            self.furnish((&bus, &guarded), identity, (workspace, roster)).await?;
         }
-        Ok(Arc::new(bus))
+        Ok(engine)
     }
 
-    /// Sets the workspace up, once, and tells others of the agent.
+    /// Sets the workspace up, once, and tells others of the agent; `engine` is the same connection,
+    /// as far as the agent may use it.
     async fn furnish(
         &self,
-        bus: &NatsBus,
+        (bus, engine): (&NatsBus, &Arc<dyn Engine>),
         identity: &Identity,
         (workspace, roster): (&Workspace, &Arc<Roster>),
     ) -> Result<(), CliError> {
-        let prepare = || self.prepare(bus, workspace, roster);
+        let prepare = || self.prepare((bus, engine), workspace, roster);
         let Some(directory) = self.0.prepared.get_or_try_init(prepare).await? else {
             return Ok(());
         };
@@ -268,17 +276,21 @@ impl NatsPlace {
     /// leaves it to others.
     async fn prepare(
         &self,
-        bus: &NatsBus,
+        (bus, engine): (&NatsBus, &Arc<dyn Engine>),
         workspace: &Workspace,
         roster: &Arc<Roster>,
     ) -> Result<Option<Directory>, CliError> {
-        match self.declare(bus, workspace).await {
+        let declared = match self.0.login.is_own() {
+            true => self.declare(bus, workspace).await,
+            false => declare(&**engine, workspace).await,
+        };
+        match declared {
             Err(error) if error.code() == Exit::Refused => {
                 tracing::info!("this login may not declare streams: {error}");
             }
             declared => declared?,
         }
-        Directory::open(bus, workspace, roster, None).await
+        Directory::open(engine, workspace, roster, None).await
     }
 
     /// Has `home` keep what other machines revoke in `workspace`, for as long as `bus` is open.
@@ -292,7 +304,8 @@ impl NatsPlace {
         home: &Home,
     ) -> Result<(), CliError> {
         let roster = Arc::new(workspace.roster()?);
-        Directory::open(bus, workspace, &roster, Some(home)).await.map(drop)
+        let engine: Arc<dyn Engine> = Arc::new(bus.clone());
+        Directory::open(&engine, workspace, &roster, Some(home)).await.map(drop)
     }
 
     /// Makes what a workspace needs on its servers: everything, where its store is one of its own.

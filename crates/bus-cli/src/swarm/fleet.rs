@@ -189,9 +189,12 @@ impl Fleet {
     }
 
     /// Ends the recording, if there is one, and says what was recorded.
-    pub(super) async fn recorded(&self) -> Result<Option<Recorded>, CliError> {
+    pub(super) async fn recorded(
+        &self,
+        hurry: impl Future<Output = ()>,
+    ) -> Result<Option<Recorded>, CliError> {
         match &self.recording {
-            Some(recording) => recording.finish().await,
+            Some(recording) => recording.finish(hurry).await,
             None => Ok(None),
         }
     }

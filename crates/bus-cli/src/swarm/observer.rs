@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use bus_core::{EventFeed, Incoming, Opened};
 use bus_envelope::{ChainLimits, ChainScope, ChainSet, ChainTotals};
-use bus_runner::{TERMINAL_END, TERMINAL_PTY, TERMINAL_STDERR, TERMINAL_STDOUT};
+use bus_runner::{TERMINAL_END, TERMINAL_PTY, TERMINAL_STDERR, TERMINAL_STDOUT, TerminalEnd};
 use tokio_util::sync::CancellationToken;
 
 use super::show::{Chunk, Show};
@@ -86,7 +86,10 @@ async fn show_output(show: &Show, opened: &Opened) {
         }
         TERMINAL_END => {
             if let Some(task) = extension("task") {
-                show.ended(task.clone()).await;
+                // What cannot be read is of a newer runner.
+                let end = TerminalEnd::parse(&opened.payload);
+                let left_out = end.map_or(0, |end| end.shown_lost_bytes);
+                show.ended(task.clone(), left_out).await;
             }
         }
         _ => {}

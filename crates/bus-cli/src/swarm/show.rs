@@ -2,7 +2,7 @@
 
 mod screen;
 
-use std::thread;
+use std::{io, thread};
 
 use tokio::{
     sync::{mpsc, oneshot},
@@ -27,8 +27,8 @@ pub(super) struct Show {
 /// What there is to show.
 enum Item {
     Chunk(Chunk),
-    /// A try at this task is over.
-    Ended(String),
+    /// A try at this task is over, and so many bytes of its output were not published.
+    Ended(String, u64),
     /// So many live messages are missing here.
     Gap(u64),
 }
@@ -50,13 +50,7 @@ impl Show {
                 if stop.is_cancelled() {
                     return;
                 }
-                match item {
-                    Item::Chunk(chunk) => screen.chunk(chunk),
-                    Item::Ended(task) => screen.ended(&task),
-                    Item::Gap(missed) => {
-                        print::talk(&format!("{missed} live messages are missing"));
-                    }
-                }
+                show(&mut screen, item, print::talk);
             }
             screen.finish();
             let _waited = done.send(());
@@ -69,9 +63,10 @@ impl Show {
         self.send(Item::Chunk(chunk)).await;
     }
 
-    /// Says that a try at `task` is over: what it wrote last is shown, also an unfinished line.
-    pub(super) async fn ended(&self, task: String) {
-        self.send(Item::Ended(task)).await;
+    /// Says that a try at `task` is over: what it wrote last is shown, also an unfinished line, and
+    /// that `left_out` bytes were never published.
+    pub(super) async fn ended(&self, task: String, left_out: u64) {
+        self.send(Item::Ended(task, left_out)).await;
     }
 
     /// Says that live messages are missing.
@@ -99,5 +94,53 @@ impl Show {
             // The thread ends after its last item only.
             _sent = self.items.send(item) => {}
         }
+    }
+}
+
+/// Shows one item; what is no output is told by `tell`.
+fn show(
+    screen: &mut Screen<impl FnMut(&str) -> io::Result<()>>,
+    item: Item,
+    mut tell: impl FnMut(&str),
+) {
+    match item {
+        Item::Chunk(chunk) => screen.chunk(chunk),
+        Item::Ended(task, left_out) => {
+            screen.ended(&task);
+            if left_out > 0 {
+                let bytes = print::counted(left_out, "byte", "bytes");
+                tell(&format!("[{}] {bytes} of its output left out", print::harmless(&task)));
+            }
+        }
+        Item::Gap(missed) => tell(&format!("{missed} live messages are missing")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn how_much_output_was_left_out_is_told_after_the_last_line() {
+        let said = RefCell::new(Vec::new());
+        let mut screen = Screen::new(|line: &str| {
+            said.borrow_mut().push(line.to_owned());
+            Ok(())
+        });
+        let chunk = Chunk {
+            task: "t".to_owned(),
+            stream: "out".to_owned(),
+            offset: Some(0),
+            bytes: Bytes::from_static(b"half"),
+        };
+        for item in [Item::Chunk(chunk), Item::Ended("t".to_owned(), 7)] {
+            show(&mut screen, item, |line| said.borrow_mut().push(line.to_owned()));
+        }
+        show(&mut screen, Item::Ended("u".to_owned(), 0), |_| panic!("nothing was left out"));
+        assert_eq!(*said.borrow(), ["[t] half", "[t] 7 bytes of its output left out"]);
     }
 }

@@ -67,6 +67,19 @@ pub(crate) enum Action {
     },
 }
 
+impl Action {
+    /// What it does, while it is being done.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Redrive(letter) => format!("sending dead letter {} again", letter.0),
+            Self::Discard { letter, .. } => format!("throwing dead letter {} away", letter.0),
+            Self::Resolve { choice, .. } => format!("answering with '{choice}'"),
+            Self::Pause { role, is_paused: true } => format!("having queue {role} go on"),
+            Self::Pause { role, is_paused: false } => format!("pausing queue {role}"),
+        }
+    }
+}
+
 /// What a key did to a dialog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {

@@ -1,9 +1,6 @@
 //! What `vakbus top` knows: rows of four panes and a few rates, with bounds on all of them.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
 use bus_core::Seq;
 use bus_envelope::{EventHash, Timestamp};
@@ -11,17 +8,18 @@ use bus_subjects::SessionId;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::look::{Shelf, Sight};
+
 /// Everything that is shown.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     pub(crate) queues: Vec<QueueRow>,
-    agents: BTreeMap<AgentKey, AgentRow>,
+    /// The commands at work, by agent and task.
+    pub(crate) agents: Vec<AgentRow>,
     pub(crate) approvals: Vec<ApprovalRow>,
     /// How many approvals wait, also those that are not shown.
     pub(crate) approvals_in_all: usize,
-    pub(crate) letters: Vec<LetterRow>,
-    /// How many dead letters there are, also those that are not shown.
-    pub(crate) letters_in_all: u64,
+    pub(crate) shelf: Shelf,
     pub(crate) receipts: Rate,
     pub(crate) given_up: Rate,
     pub(crate) samples: Rate,
@@ -29,6 +27,8 @@ pub(crate) struct Model {
     pub(crate) missed: u64,
     /// Since when the bus does not answer, and why.
     pub(crate) away: Option<(Timestamp, String)>,
+    /// What is being done now.
+    pub(crate) working: Option<String>,
     /// What came of the last thing that was asked for.
     pub(crate) notice: Option<Notice>,
 }
@@ -43,23 +43,18 @@ pub(crate) struct QueueRow {
     pub(crate) paused_until: Option<Timestamp>,
 }
 
-/// One run of one task by one life of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct AgentKey {
-    pub(crate) agent: String,
-    pub(crate) life: Uuid,
-    pub(crate) task: String,
-}
-
 /// What a command of an agent used lately.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AgentRow {
+    pub(crate) agent: String,
+    pub(crate) life: Uuid,
     pub(crate) session: String,
+    pub(crate) task: String,
     /// Processor seconds a second; none before the second sample.
     pub(crate) cpu: Option<f64>,
     pub(crate) rss: Option<u64>,
-    /// When it was heard of last, by this machine's clock.
-    pub(crate) heard: Timestamp,
+    /// How long ago it was heard of last.
+    pub(crate) heard: Duration,
     /// Whether its command has ended.
     pub(crate) has_ended: bool,
 }
@@ -133,38 +128,16 @@ impl Rate {
 }
 
 impl Model {
-    /// Notes a sample of a command.
-    pub(crate) fn sample(&mut self, key: AgentKey, row: AgentRow) {
-        if self.agents.len() >= ROWS_MAX && !self.agents.contains_key(&key) {
-            let oldest = self.agents.iter().min_by_key(|(_, row)| row.heard);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                self.agents.remove(&oldest);
-            }
+    /// Takes what a look saw.
+    pub(super) fn see(&mut self, sight: Sight) {
+        if let Some(queues) = sight.queues {
+            self.queues = queues;
         }
-        self.agents.insert(key, row);
-    }
-
-    /// Lets go of commands that ended or were not heard of for a while.
-    pub(crate) fn forget_silent(&mut self, now: Timestamp) {
-        self.agents.retain(|_, row| {
-            let limit = if row.has_ended { ENDED_FOR } else { SILENT_FOR };
-            now.since(row.heard) < limit
-        });
-    }
-
-    /// The commands by agent and task.
-    pub(crate) fn agents(&self) -> impl Iterator<Item = (&AgentKey, &AgentRow)> {
-        self.agents.iter()
-    }
-
-    /// Puts one more dead letter first.
-    pub(crate) fn letter(&mut self, row: LetterRow) {
-        if self.letters.iter().any(|known| known.seq == row.seq) {
-            return;
-        }
-        self.letters.insert(0, row);
-        self.letters.truncate(ROWS_MAX);
-        self.letters_in_all = self.letters_in_all.saturating_add(1);
+        self.approvals = sight.approvals;
+        self.approvals_in_all = sight.approvals_in_all;
+        self.shelf = sight.shelf;
+        self.receipts.note(sight.counts.receipts, sight.span);
+        self.given_up.note(sight.counts.given_up, sight.span);
     }
 
     /// All of it as one JSON object.
@@ -179,11 +152,11 @@ impl Model {
                 "paused_until": row.paused_until.map(|time| time.to_string()),
             })
         };
-        let agent = |(key, row): (&AgentKey, &AgentRow)| {
+        let agent = |row: &AgentRow| {
             json!({
-                "agent": key.agent,
+                "agent": row.agent,
                 "session": row.session,
-                "task": key.task,
+                "task": row.task,
                 "cpu_rate": row.cpu,
                 "rss_bytes": row.rss,
                 "ended": row.has_ended,
@@ -218,11 +191,11 @@ impl Model {
         };
         json!({
             "queues": self.queues.iter().map(queue).collect::<Vec<_>>(),
-            "agents": self.agents().map(agent).collect::<Vec<_>>(),
+            "agents": self.agents.iter().map(agent).collect::<Vec<_>>(),
             "approvals": self.approvals.iter().map(approval).collect::<Vec<_>>(),
             "approvals_in_all": self.approvals_in_all,
-            "dead_letters": self.letters.iter().map(letter).collect::<Vec<_>>(),
-            "dead_letters_in_all": self.letters_in_all,
+            "dead_letters": self.shelf.letters.iter().map(letter).collect::<Vec<_>>(),
+            "dead_letters_in_all": self.shelf.in_all,
         })
     }
 }
@@ -232,9 +205,3 @@ pub(crate) const ROWS_MAX: usize = 500;
 
 /// Over how many looks a rate is taken.
 const RATE_SPANS: usize = 5;
-
-/// How long a command that ended is still shown.
-const ENDED_FOR: Duration = Duration::from_secs(5);
-
-/// How long one that says nothing is: samples come twice a second.
-const SILENT_FOR: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{
     dialog::{Action, Answer, Dialog},
-    model::{AgentKey, AgentRow, ApprovalRow, LetterRow, Model, QueueRow},
+    model::{AgentRow, ApprovalRow, LetterRow, Model, QueueRow},
 };
 
 /// The screen.
@@ -139,11 +139,9 @@ impl Screen {
     }
 
     /// The commands that the filter lets through.
-    pub(crate) fn agents(&self) -> Vec<(&AgentKey, &AgentRow)> {
-        let fits = |(key, row): &(&AgentKey, &AgentRow)| {
-            self.admits(&[&key.agent, &key.task, &row.session])
-        };
-        self.shown().agents().filter(fits).collect()
+    pub(crate) fn agents(&self) -> Vec<&AgentRow> {
+        let fits = |row: &&AgentRow| self.admits(&[&row.agent, &row.task, &row.session]);
+        self.shown().agents.iter().filter(fits).collect()
     }
 
     /// The approvals that the filter lets through.
@@ -160,7 +158,7 @@ impl Screen {
         let fits = |row: &&LetterRow| {
             self.admits(&[&row.task, &row.agent, &row.queue, &row.kind, &row.reason])
         };
-        self.shown().letters.iter().filter(fits).collect()
+        self.shown().shelf.letters.iter().filter(fits).collect()
     }
 
     fn admits(&self, texts: &[&str]) -> bool {
@@ -291,13 +289,13 @@ impl Screen {
             }
             Pane::Agents => {
                 let agents = self.agents();
-                let (key, row) = *agents.get(self.picked(Pane::Agents, agents.len())?)?;
+                let row = *agents.get(self.picked(Pane::Agents, agents.len())?)?;
                 let lines = vec![
                     format!("session  {}", row.session),
-                    format!("task     {}", key.task),
-                    format!("life     {}", key.life),
+                    format!("task     {}", row.task),
+                    format!("life     {}", row.life),
                 ];
-                (format!("agent {}", key.agent), lines)
+                (format!("agent {}", row.agent), lines)
             }
             Pane::Approvals => {
                 let row = self.approval()?;

@@ -1,15 +1,20 @@
 //! What the screen shows, and what keys do to it.
 
+use std::time::Duration;
+
 use bus_core::Seq;
 use bus_envelope::EventHash;
-use bus_subjects::SessionId;
+use bus_runner::{Probe, TelemetryKey, TelemetryRecord};
+use bus_subjects::{AgentId, SessionId};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use uuid::Uuid;
 
 use super::{
+    agents::Agents,
     dialog::{Action, Dialog},
-    model::{AgentKey, AgentRow, ApprovalRow, LetterRow, Model, QueueRow, ROWS_MAX, Rate},
-    screen::Pane,
+    look::Shelf,
+    model::{AgentRow, ApprovalRow, LetterRow, QueueRow, ROWS_MAX, Rate},
+    screen::{Asked, Pane},
     *,
 };
 
@@ -57,16 +62,21 @@ fn letter(seq: u64, reason: &str) -> LetterRow {
     }
 }
 
-fn agent(name: &str, task: &str) -> (AgentKey, AgentRow) {
-    let key = AgentKey { agent: name.to_owned(), life: Uuid::nil(), task: task.to_owned() };
-    let row = AgentRow {
+fn agent(name: &str, task: &str) -> AgentRow {
+    AgentRow {
+        agent: name.to_owned(),
+        life: Uuid::nil(),
         session: "worker-1".to_owned(),
+        task: task.to_owned(),
         cpu: Some(0.912),
         rss: Some(88_000_000),
-        heard: now(),
+        heard: Duration::ZERO,
         has_ended: false,
-    };
-    (key, row)
+    }
+}
+
+fn shelf(letters: &[LetterRow], in_all: u64) -> Shelf {
+    Shelf { letters: letters.iter().cloned().collect(), in_all }
 }
 
 fn screen() -> Screen {
@@ -74,10 +84,8 @@ fn screen() -> Screen {
     let model = screen.model();
     model.queues = vec![queue("coder", 12), queue("tester", 0)];
     model.approvals = vec![approval("web-1")];
-    model.letters = vec![letter(18, "exit code 1"), letter(17, "exit code 2")];
-    model.letters_in_all = 2;
-    let (key, row) = agent("ann", "task-9");
-    model.sample(key, row);
+    model.shelf = shelf(&[letter(18, "exit code 1"), letter(17, "exit code 2")], 2);
+    model.agents = vec![agent("ann", "task-9")];
     model.receipts.note(31, Duration::from_secs(10));
     screen
 }
@@ -135,7 +143,7 @@ fn a_resize_redraws() {
 #[test]
 fn an_escape_in_a_reason_steers_nothing() {
     let mut screen = screen();
-    screen.model().letters = vec![letter(1, "\x1b]0;owned\x07\x1b[2Jno\u{9b}way")];
+    screen.model().shelf = shelf(&[letter(1, "\x1b]0;owned\x07\x1b[2Jno\u{9b}way")], 1);
     screen.pane = Pane::Letters;
     press(&mut screen, &[KeyCode::Enter]);
     let shown = shown(&screen, (100, 30));
@@ -146,7 +154,7 @@ fn an_escape_in_a_reason_steers_nothing() {
 #[test]
 fn letters_that_are_not_shown_are_counted() {
     let mut screen = screen();
-    screen.model().letters_in_all = 2_000;
+    screen.model().shelf.in_all = 2_000;
     assert!(shown(&screen, (100, 30)).contains("dead letters (2000, the newest 2 shown)"));
 }
 
@@ -327,36 +335,76 @@ fn a_row_that_is_gone_is_not_picked() {
     let mut screen = screen();
     screen.pane = Pane::Letters;
     press(&mut screen, &[KeyCode::Down, KeyCode::Down]);
-    screen.model().letters.clear();
+    screen.model().shelf.letters.clear();
     type_in(&mut screen, "r");
     assert_eq!(screen.dialog, None);
     shown(&screen, (100, 30));
 }
 
+/// A sample of task `t` of the agent `name`, with so many processor seconds a second.
+fn sample(name: &str, cpu: f64, is_last: bool) -> (TelemetryKey, TelemetryRecord) {
+    let key = TelemetryKey {
+        agent: AgentId::parse(name).unwrap(),
+        incarnation: Uuid::nil(),
+        session: SessionId::parse("worker-1").ok(),
+        task: "t".to_owned(),
+        attempt: 1,
+    };
+    let sample = Probe::new(std::process::id()).sample(start()).unwrap();
+    let record = TelemetryRecord::running("t", 1, &sample);
+    (key, TelemetryRecord { cpu_rate: Some(cpu), is_last, ..record })
+}
+
+fn start() -> std::time::Instant {
+    Instant::now().into_std()
+}
+
 #[test]
 fn commands_that_ended_or_fell_silent_go() {
-    let mut model = Model::default();
-    for (name, heard, has_ended) in
-        [("new", 1, false), ("quiet", 11, false), ("done", 1, true), ("gone", 6, true)]
-    {
-        let (key, row) = agent(name, "t");
-        model.sample(key, AgentRow { heard: ago(heard), has_ended, ..row });
+    let (begin, mut agents) = (start(), Agents::default());
+    let all = [("quiet", 0, false), ("gone", 5, true), ("done", 10, true), ("new", 10, false)];
+    for (name, at, is_last) in all {
+        let (key, record) = sample(name, 0.5, is_last);
+        agents.note(key, 1, record, begin + Duration::from_secs(at));
     }
-    model.forget_silent(now());
-    let names: Vec<&str> = model.agents().map(|(key, _)| key.agent.as_str()).collect();
+    let rows = agents.rows(begin + Duration::from_secs(11));
+    let names: Vec<&str> = rows.iter().map(|row| row.agent.as_str()).collect();
     assert_eq!(names, ["done", "new"]);
+    assert_eq!((rows[0].has_ended, rows[1].heard), (true, Duration::from_secs(1)));
+}
+
+#[test]
+fn a_sample_that_comes_late_does_not_replace_a_newer_one() {
+    let (begin, mut agents) = (start(), Agents::default());
+    for (seq, cpu) in [(2, 0.75), (1, 0.25)] {
+        let (key, record) = sample("ann", cpu, false);
+        agents.note(key, seq, record, begin);
+    }
+    let rows = agents.rows(begin);
+    assert_eq!((rows.len(), rows[0].cpu), (1, Some(0.75)));
+    assert_eq!(rows[0].session, "worker-1");
 }
 
 #[test]
 fn the_panes_have_a_bound() {
-    let mut model = Model::default();
+    let (begin, mut agents, mut shelf) = (start(), Agents::default(), Shelf::default());
     for number in 0..2 * u64::try_from(ROWS_MAX).unwrap() {
-        let (key, row) = agent("ann", &number.to_string());
-        model.sample(key, row);
-        model.letter(letter(number, "x"));
+        let (key, record) = sample(&format!("ann-{number}"), 0.5, false);
+        agents.note(key, 1, record, begin);
+        shelf.put(letter(number, "x"));
     }
-    assert_eq!((model.agents().count(), model.letters.len()), (ROWS_MAX, ROWS_MAX));
-    assert_eq!(model.letters_in_all, 2 * u64::try_from(ROWS_MAX).unwrap());
+    assert_eq!((agents.rows(begin).len(), shelf.letters.len()), (ROWS_MAX, ROWS_MAX));
+    assert_eq!(shelf.in_all, 2 * u64::try_from(ROWS_MAX).unwrap());
+}
+
+#[test]
+fn what_is_being_done_is_told_until_it_is_done() {
+    let mut screen = screen();
+    screen.model().working = Some(Action::Redrive(Seq(17)).told());
+    let picture = shown(&screen, (100, 30));
+    assert!(picture.contains("working… sending dead letter 17 again"), "{picture}");
+    screen.model().working = None;
+    assert!(!shown(&screen, (100, 30)).contains("working"));
 }
 
 #[test]

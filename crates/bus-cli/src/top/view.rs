@@ -13,7 +13,7 @@ use ratatui::{
 
 use super::{
     dialog::Dialog,
-    model::{AgentKey, AgentRow, ApprovalRow, LetterRow, QueueRow},
+    model::{AgentRow, ApprovalRow, LetterRow, QueueRow},
     screen::{Pane, Screen, about, short},
 };
 use crate::print::harmless;
@@ -46,7 +46,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen, heading: &Heading, no
     let [left, right] = Layout::horizontal([Constraint::Fill(2), Constraint::Fill(3)]).areas(upper);
     frame.render_widget(title_of(screen, heading, now), title);
     queues(frame, left, screen, now);
-    agents(frame, right, screen, now);
+    agents(frame, right, screen);
     self::approvals(frame, middle, screen, now);
     letters(frame, lower, screen, now);
     frame.render_widget(rates_of(screen), rates);
@@ -92,6 +92,9 @@ fn rates_of(screen: &Screen) -> Line<'static> {
 }
 
 fn foot_of(screen: &Screen) -> Line<'static> {
+    if let Some(working) = &screen.shown().working {
+        return Line::raw(format!(" working… {}", harmless(working)));
+    }
     match &screen.shown().notice {
         Some(notice) if notice.is_failure => {
             let text = format!(" failed: {}", harmless(&notice.text));
@@ -124,13 +127,13 @@ fn queues(frame: &mut Frame<'_>, area: Rect, screen: &Screen, now: Timestamp) {
     pane(frame, area, (table, title), screen, (Pane::Queues, rows.len()));
 }
 
-fn agents(frame: &mut Frame<'_>, area: Rect, screen: &Screen, now: Timestamp) {
+fn agents(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let rows = screen.agents();
-    let row = |(key, row): &(&AgentKey, &AgentRow)| {
-        let heard = if row.has_ended { "ended".to_owned() } else { age(now.since(row.heard)) };
+    let row = |row: &&AgentRow| {
+        let heard = if row.has_ended { "ended".to_owned() } else { age(row.heard) };
         Row::new([
-            harmless(&key.agent),
-            harmless(&key.task),
+            harmless(&row.agent),
+            harmless(&row.task),
             row.cpu.map_or_else(String::new, |cpu| format!("{cpu:.2}")),
             row.rss.map_or_else(String::new, bytes),
             heard,
@@ -198,7 +201,7 @@ fn letters(frame: &mut Frame<'_>, area: Rect, screen: &Screen, now: Timestamp) {
         Constraint::Fill(3),
     ];
     let table = Table::new(rows.iter().map(row), widths);
-    let in_all = usize::try_from(screen.shown().letters_in_all).unwrap_or(usize::MAX);
+    let in_all = usize::try_from(screen.shown().shelf.in_all).unwrap_or(usize::MAX);
     let in_all = if screen.filter.is_empty() { in_all.max(rows.len()) } else { rows.len() };
     let title = titled("dead letters", in_all, rows.len());
     pane(frame, area, (table, title), screen, (Pane::Letters, rows.len()));

@@ -129,7 +129,8 @@ impl Workspace {
         std::fs::metadata(self.revocations_dir().path()).and_then(|meta| meta.modified()).ok()
     }
 
-    fn has_agent(&self, name: &AgentId) -> bool {
+    /// Whether it has an agent of this name.
+    pub(crate) fn has_agent(&self, name: &AgentId) -> bool {
         self.dir.below("agents").below(&format!("{name}.creds")).exists()
     }
 }

@@ -282,6 +282,8 @@ fn a_worker_of_another_machine_works_with_its_own_credentials_alone() {
     worker.says("completed");
     worker.signal(Signal::INT);
     assert_eq!(worker.ended().code, Some(0));
+    // It tried nothing that it may not.
+    assert!(!operated.log().contains("Violation"), "{}", operated.log());
     // Its server knows what it may not.
     assert_eq!(run(work("judge"), "").code, Some(4));
     let as_other = ["task", "ls", "--creds", "bob.creds"];

@@ -1,8 +1,9 @@
 //! Servers that run what `vakbus auth server-config` wrote.
 
 use std::{
+    fs::File,
     net::{SocketAddr, TcpStream},
-    process::{Child, Command, Stdio},
+    process::{Child, Command},
     sync::Arc,
     time::Duration,
 };
@@ -45,10 +46,17 @@ impl Operated {
     pub(crate) fn start_server(&mut self) {
         let mut command = Command::new(program());
         command.arg("-c").arg(self.place.path("server/server.conf"));
-        command.stderr(Stdio::null());
+        let log = self.place.path("server.log");
+        let log = File::options().create(true).append(true).open(log).unwrap();
+        command.stderr(log);
         self.server = Some(command.spawn().unwrap());
         let listens = |_| TcpStream::connect(self.listen).is_ok();
         assert!((0..1_000_000).any(listens), "the server never listens");
+    }
+
+    /// What the server has logged.
+    pub(crate) fn log(&self) -> String {
+        self.place.read("server.log")
     }
 
     pub(crate) fn kill_server(&mut self) {

@@ -132,3 +132,42 @@ fn a_monitoring_port_is_for_servers_and_has_a_form() {
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert!(outcome.stderr.contains("--nats-url"), "{outcome:?}");
 }
+
+#[test]
+fn a_recording_stream_that_is_not_as_declared_is_told_of_a_foreign_server_too() {
+    let server = TestServer::start();
+    let machine = Machine::new(&server);
+    assert_eq!(machine.run(&["task", "send", "x"]).code, Some(0));
+    assert_eq!(levels(&machine.run(&["doctor", "--json"]), "streams"), ["ok"]);
+
+    server.ask("$JS.API.STREAM.DELETE.VAK_REC_default", "").unwrap();
+    let outcome = machine.run(&["doctor", "--json"]);
+    let (level, stream) = found(&outcome, "streams").remove(0);
+    assert_eq!((level.as_str(), outcome.code), ("warn", Some(0)), "{outcome:?}");
+    assert!(stream["found"].as_str().unwrap().contains("VAK_REC_default is not there"));
+
+    let small = r#"{"name":"VAK_REC_default","subjects":["vak.history.default.>"],"max_msgs":5}"#;
+    server.ask("$JS.API.STREAM.CREATE.VAK_REC_default", small).unwrap();
+    let outcome = machine.run(&["doctor", "--json"]);
+    let (level, stream) = found(&outcome, "streams").remove(0);
+    assert_eq!((level.as_str(), outcome.code), ("bad", Some(1)), "{outcome:?}");
+    let said = stream["found"].as_str().unwrap();
+    assert!(said.starts_with("VAK_REC_default: ") && said.contains("max_msgs"), "{said}");
+}
+
+#[test]
+fn a_home_whose_agents_were_never_needed_says_what_makes_them() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let outcome = place.run(&["doctor", "--json"]);
+    let skipped = found(&outcome, "permissions");
+    assert!(!skipped.is_empty(), "{outcome:?}");
+    for (level, finding) in skipped {
+        assert_eq!(level, "skipped", "{finding}");
+        assert!(finding["found"].as_str().unwrap().contains("has no agent cli"), "{finding}");
+        assert!(finding["mend"].as_str().unwrap().contains("makes it"), "{finding}");
+    }
+    assert!(!outcome.stdout.contains("os error"), "{outcome:?}");
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    daemon.stop();
+}

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     daemon_support::{Daemon, lines},
-    support::{Lines, Outcome, Place, Running, run},
+    support::{LIMIT, Lines, Outcome, Place, Running, run},
 };
 
 /// A shell script in which `$VAKBUS` is the program, as the command of a swarm over one task.
@@ -268,5 +268,41 @@ fn the_agent_of_the_examples_streams_what_its_model_writes() {
     assert_eq!(listener.ended().code, Some(0));
     worker.signal(Signal::TERM);
     assert_eq!(worker.ended().code, Some(0));
+    daemon.stop();
+}
+
+#[test]
+fn tokens_are_taken_while_the_daemon_is_gone_and_heard_when_it_is_back() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let pipe = place.pipe("model");
+    let mut model = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    let heard_first = listener(&place, "1");
+    let script = "exec \"$0\" emit tokens --session chat-1 <model";
+    let mut emitting = Running::start(place.shell(script));
+    model.write_all(b"one").unwrap();
+    heard(heard_first);
+    daemon.kill();
+    model.write_all(b"two").unwrap();
+    emitting.says("tokens are not published now");
+    // Far more than a pipe holds: whoever did not read would have the model wait.
+    let (told, written) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let all = model.write_all(&b"0123456789abcde\n".repeat(64 * 1024));
+        told.send(all.map(|()| model))
+    });
+    let mut model = written.recv_timeout(LIMIT).expect("the model does not wait").unwrap();
+
+    let daemon = Daemon::start(&place);
+    emitting.says("tokens are published again");
+    let heard_last = listener(&place, "1");
+    model.write_all(b"three").unwrap();
+    let (_, last) = heard(heard_last).remove(0);
+    assert!("three".contains(last.as_str().unwrap()) || last.as_str().unwrap().contains("de\n"));
+    drop(model);
+    let ended = emitting.ended();
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert!(ended.stderr.contains("bytes of tokens were not published"), "{ended:?}");
+    assert_eq!(ended.stderr.matches("not published now").count(), 1, "{ended:?}");
     daemon.stop();
 }

@@ -224,3 +224,36 @@ fn a_server_for_others_is_not_started_beside_one_that_is_named() {
     command.args(["up", "--nats"]).env("VAKBUS_NATS_URL", "nats://h");
     run(command, "").is_wrong_call("names a server");
 }
+
+#[test]
+fn a_flood_in_a_terminal_goes_on_over_a_restart_of_the_server() {
+    let place = Place::new();
+    let up = Up::start(&place);
+    let began = Lines::through(&place.pipe("began"));
+    let script = "echo run >>runs; echo here >began; while [ ! -e enough ]; do seq 1 2000; done; \
+                  test -t 1 && echo the end";
+    let mut worker = place.start(&["worker", "--role", "coder", "--pty", "--", "sh", "-c", script]);
+    worker.says("serving coder");
+    assert_eq!(place.run(&["task", "send", "--role", "coder", "--id", "t-1", "x"]).code, Some(0));
+    assert_eq!(began.next().as_deref(), Some("here"));
+    kill_process(up.server(), Signal::KILL).unwrap();
+    while up.event()["event"] != "running" {}
+    // The bus takes events again while the command still writes.
+    let events = ["sub", "--count", "3", "--json", "vak.events.default.*.terminal"];
+    let heard = place.run(&events);
+    assert_eq!(heard.code, Some(0), "{heard:?}");
+    place.write("enough", "");
+    let result = place.run(&["task", "result", "t-1", "--wait"]);
+    assert_eq!(result.code, Some(0), "{:?}", result.stderr);
+    assert!(result.stderr.contains("task t-1: done"), "{}", result.stderr);
+    let peak = worker.peak_mib();
+    assert!(peak < 512, "{peak} MiB");
+    worker.signal(Signal::INT);
+    let ended = worker.ended();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("output is shown again"), "{ended:?}");
+    assert_eq!(place.read("runs"), "run\n", "it ran once");
+    let letters = place.run(&["dlq", "ls", "--json"]);
+    assert_eq!((letters.code, letters.stdout.as_str()), (Some(0), ""), "{letters:?}");
+    up.stop();
+}

@@ -191,3 +191,19 @@ fn a_trace_tells_what_was_recorded_of_a_task_as_one_line() {
     assert!(shown.contains("─ terminal  "), "{shown}");
     daemon.stop();
 }
+
+#[test]
+fn a_recorder_that_waits_for_the_bus_hears_ctrl_c() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    says(&place, "the agents are there");
+    daemon.running.signal(Signal::STOP);
+    let recorder = place.start(&["record", "--session", "s1"]);
+    recorder.catches(Signal::INT);
+    recorder.signal(Signal::INT);
+    let ended = recorder.ended();
+    daemon.running.signal(Signal::CONT);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("interrupted before anything was recorded"), "{ended:?}");
+    daemon.stop();
+}

@@ -234,6 +234,27 @@ impl Running {
         kill_process(Pid::from_child(self.child.0.as_ref().unwrap()), signal).unwrap();
     }
 
+    /// The most memory that it had at once so far, in MiB.
+    pub(crate) fn peak_mib(&self) -> u64 {
+        let pid = Pid::from_child(self.child.0.as_ref().unwrap()).as_raw_nonzero();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+    }
+
+    /// Waits until it listens for `signal`.
+    pub(crate) fn catches(&self, signal: Signal) {
+        let pid = Pid::from_child(self.child.0.as_ref().unwrap()).as_raw_nonzero();
+        let bit = 1_u64 << (signal.as_raw() - 1);
+        let listens = |_| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+            thread::yield_now();
+            u64::from_str_radix(mask.trim(), 16).unwrap() & bit != 0
+        };
+        assert!((0..10_000_000).any(listens), "it never listens");
+    }
+
     /// Waits until it says `what` on stderr.
     pub(crate) fn says(&mut self, what: &str) {
         self.hears_after(what);

@@ -32,9 +32,19 @@ pub(super) enum Redelivery {
     },
     /// An earlier attempt did the work and could not say so: it is only to be removed.
     Done,
-    /// It was given up before and only its dead letter is missing, or more attempts than allowed
-    /// ended without a verdict.
+    /// It was given up before and only its dead letter is missing, or there were as many attempts
+    /// as this worker makes.
     GivenUp(GivenUp),
+}
+
+/// What an earlier delivery left in the claims.
+enum Left {
+    /// Nothing: there was none, or it ended with a verdict.
+    Nothing,
+    /// Something that nobody can read.
+    Damaged,
+    /// The mark of an attempt that ended without a verdict, or with one that is not done yet.
+    Mark(ClaimMark),
 }
 
 impl Worker {
@@ -120,21 +130,35 @@ impl Worker {
     /// # Errors
     /// Those of reading a bucket. Then the task is not to be run: it may be done already.
     pub(super) async fn redelivery(&self, delivery: &Delivery) -> Result<Redelivery> {
-        let mark = self.earlier_mark(delivery).await?;
-        match &mark {
-            Some(ClaimMark { is_done: true, .. }) => return Ok(Redelivery::Done),
-            Some(ClaimMark { given_up: Some(verdict), .. }) => {
+        let left = self.left_by_earlier(delivery).await?;
+        match &left {
+            Left::Mark(ClaimMark { is_done: true, .. }) => return Ok(Redelivery::Done),
+            Left::Mark(ClaimMark { given_up: Some(verdict), .. }) => {
                 return Ok(Redelivery::GivenUp(verdict.clone()));
             }
             _ => {}
         }
         if !self.spec.retry.is_spent(delivery.attempt) {
-            let is_suspect = mark.is_some_and(|mark| mark.attempt < delivery.attempt);
+            let is_suspect = matches!(&left, Left::Mark(mark) if mark.attempt < delivery.attempt);
             return Ok(Redelivery::Try { is_suspect });
         }
-        let attempts = self.spec.retry.retries_max.saturating_add(1);
-        let worker = mark.map(|mark| mark.worker);
+        // This delivery is no attempt yet, and others may have been allowed more of them than here.
+        let attempts = delivery.attempt.saturating_sub(1);
         let plural = if attempts == 1 { "" } else { "s" };
+        let worker = match left {
+            // A verdict clears the mark: nobody was lost, there are just no more retries.
+            Left::Nothing => {
+                let most = self.spec.retry.retries_max.saturating_add(1);
+                let reason = format!(
+                    "retries exhausted after {attempts} attempt{plural}: \
+                     this worker makes {most} at most"
+                );
+                let cause = GivenUpCause::Exhausted;
+                return Ok(Redelivery::GivenUp(GivenUp { attempts, worker: None, reason, cause }));
+            }
+            Left::Damaged => None,
+            Left::Mark(mark) => Some(mark.worker),
+        };
         let reason = format!(
             "worker lost: {attempts} attempt{plural}, the last by {}, ended without a verdict",
             worker.as_deref().unwrap_or("an unknown worker")
@@ -143,15 +167,17 @@ impl Worker {
         Ok(Redelivery::GivenUp(GivenUp { attempts, worker, reason, cause }))
     }
 
-    /// The mark that an earlier delivery left. A damaged one costs the name of the last worker, not
-    /// the task.
-    async fn earlier_mark(&self, delivery: &Delivery) -> Result<Option<ClaimMark>> {
+    /// What an earlier delivery left. A damaged mark costs the name of the last worker, not the
+    /// task.
+    async fn left_by_earlier(&self, delivery: &Delivery) -> Result<Left> {
         if delivery.attempt <= 1 {
-            return Ok(None);
+            return Ok(Left::Nothing);
         }
         match self.endpoint.last_claim(&Claimed::of(delivery)).await {
-            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
-            found => found,
+            Ok(None) => Ok(Left::Nothing),
+            Ok(Some(mark)) => Ok(Left::Mark(mark)),
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Left::Damaged),
+            Err(error) => Err(error),
         }
     }
 
@@ -176,11 +202,12 @@ impl Worker {
             let reason = "its signer cannot be looked up now";
             return self.release(lease, task_id, reason, PARKED).await;
         }
-        let earlier = match lease.beside(self.earlier_mark(&lease.delivery)).await {
-            Ok(mark) => mark,
+        let earlier = match lease.beside(self.left_by_earlier(&lease.delivery)).await {
+            Ok(Left::Mark(mark)) => mark.given_up,
+            Ok(Left::Nothing | Left::Damaged) => None,
             Err(error) => return self.unmarked(lease, task_id, error).await,
         };
-        let verdict = earlier.and_then(|mark| mark.given_up).unwrap_or_else(|| GivenUp {
+        let verdict = earlier.unwrap_or_else(|| GivenUp {
             attempts: lease.delivery.attempt.saturating_sub(1),
             worker: None,
             reason: format!("refused before any attempt: {error}"),

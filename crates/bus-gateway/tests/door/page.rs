@@ -25,6 +25,7 @@ async fn worker() -> Process {
     for outcome in [TaskOutcome::Completed, TaskOutcome::Exhausted, TaskOutcome::KeyWithdrawn] {
         metrics.ended(outcome);
     }
+    metrics.letter_failed();
     metrics.took(Step::Append, Duration::from_nanos(1023));
     metrics.took(Step::Append, Duration::from_millis(250));
     metrics.took(Step::Append, Duration::from_secs(3600));
@@ -86,6 +87,12 @@ async fn how_tasks_ended_and_why_letters_are_dead_is_on_the_page_of_a_worker() {
 }
 
 #[tokio::test]
+async fn a_letter_that_could_not_be_stored_is_on_the_page_of_a_worker() {
+    let page = page(worker().await).await;
+    assert_eq!(page.value("vakbus_dead_letters_failed_total{workspace=w1}"), Some(1.0));
+}
+
+#[tokio::test]
 async fn a_step_is_a_histogram_with_a_bucket_without_end() {
     let page = page(worker().await).await;
     let bucket =
@@ -114,8 +121,13 @@ async fn what_agents_sent_and_received_is_on_the_page_of_a_worker() {
 #[tokio::test]
 async fn what_a_process_does_not_count_is_not_on_its_page() {
     let page = page(Process::new().await).await;
-    for family in ["vakbus_tasks", "vakbus_step_seconds", "vakbus_dead_letters", "vakbus_published"]
-    {
+    for family in [
+        "vakbus_tasks",
+        "vakbus_step_seconds",
+        "vakbus_dead_letters",
+        "vakbus_dead_letters_failed",
+        "vakbus_published",
+    ] {
         assert!(!page.families.contains_key(family), "{family}");
     }
 }

@@ -5,7 +5,7 @@ use std::{
     io,
     os::unix::{
         ffi::OsStrExt as _,
-        fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+        fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     },
     path::{Path, PathBuf},
 };
@@ -41,7 +41,7 @@ impl Place {
         remove(&new).map_err(failed(path))?;
         // Nobody but us reaches the directory, and the socket has its mode before it has its name.
         let listener = UnixListener::bind(&new).map_err(failed(path))?;
-        std::fs::set_permissions(&new, Permissions::from_mode(0o600)).map_err(failed(path))?;
+        std::fs::set_permissions(&new, Permissions::from_mode(PRIVATE)).map_err(failed(path))?;
         std::fs::rename(&new, path).map_err(failed(path))?;
         let inode = std::fs::symlink_metadata(path).map_err(failed(path))?.ino();
         Ok((Self { path: path.to_owned(), _lock: lock, inode }, listener))
@@ -103,10 +103,15 @@ fn lock(path: &Path) -> Result<File> {
         let why = "the lock beside the socket is no plain file";
         return Err(Error::new(ErrorKind::Invalid, "bind", why).at(place.display()));
     }
-    let options = File::options().read(true).write(true).create(true).truncate(false).to_owned();
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(PRIVATE);
     let file = options.open(&place).map_err(failed(&place))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            // An older one may have been made with another mode.
+            file.set_permissions(Permissions::from_mode(PRIVATE)).map_err(failed(&place))?;
+            Ok(file)
+        }
         Err(std::fs::TryLockError::WouldBlock) => Err(taken(path)),
         Err(std::fs::TryLockError::Error(error)) => Err(failed(&place)(error)),
     }
@@ -157,6 +162,9 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     name.push(ending);
     PathBuf::from(name)
 }
+
+/// The mode of the socket and its lock: for their user alone.
+const PRIVATE: u32 = 0o600;
 
 /// What the system takes as a socket's path.
 const PATH_BYTES_MAX: usize = 107;

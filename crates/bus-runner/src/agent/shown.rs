@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bus_core::Result;
 use bytes::Bytes;
 use tokio::{
     sync::Notify,
@@ -31,6 +32,7 @@ pub(crate) struct ShownLane {
 pub(crate) struct ShownQueue {
     state: Mutex<State>,
     news: Notify,
+    room: Notify,
 }
 
 #[derive(Default)]
@@ -46,6 +48,8 @@ struct State {
     /// How many of them the log has told.
     told_bytes: u64,
     is_closed: bool,
+    /// Whether the bus does not take what is shown.
+    is_away: bool,
 }
 
 /// How many bytes may wait in one lane.
@@ -53,7 +57,7 @@ pub(crate) const SHOWN_WAITING_MAX: usize = 1024 * 1024;
 
 impl ShownLane {
     pub(crate) fn start(stream: TerminalStream) -> Self {
-        let queue = Arc::new(ShownQueue { state: Mutex::default(), news: Notify::new() });
+        let queue = Arc::new(ShownQueue::new());
         let mut publishing = JoinSet::new();
         publishing.spawn(publish_all(stream, Arc::clone(&queue)));
         Self { queue, publishing }
@@ -76,9 +80,36 @@ impl ShownLane {
 }
 
 impl ShownQueue {
+    fn new() -> Self {
+        Self { state: Mutex::default(), news: Notify::new(), room: Notify::new() }
+    }
+
     /// Takes what was written; never waits.
     pub(crate) fn push(&self, stream: OutputStream, bytes: Bytes) {
         self.add(stream, Piece::Bytes(bytes));
+    }
+
+    /// As [`ShownQueue::push`], but waits for room while the bus is only slow. Cancel safe: then
+    /// nothing was taken.
+    pub(crate) async fn push_with_room(&self, stream: OutputStream, bytes: Bytes) {
+        loop {
+            let room = self.room.notified();
+            let is_free = {
+                let state = self.state();
+                state.is_away || state.is_closed || state.cost < SLOW_WAITING_MAX
+            };
+            if is_free {
+                return self.push(stream, bytes);
+            }
+            room.await;
+        }
+    }
+
+    /// Notes whether the bus takes what is shown; says whether that is news.
+    fn set_away(&self, is_away: bool) -> bool {
+        let was_away = std::mem::replace(&mut self.state().is_away, is_away);
+        self.room.notify_one();
+        was_away != is_away
     }
 
     /// Takes the size that the terminal has from here on; never waits.
@@ -110,6 +141,7 @@ impl ShownQueue {
                 let mut state = self.state();
                 if let Some(chunk) = state.take() {
                     state.under_way = chunk.piece.len() as u64;
+                    self.room.notify_one();
                     return Some(chunk);
                 }
                 if state.is_closed {
@@ -194,26 +226,36 @@ impl Drop for State {
 /// Publishes until the queue is closed and empty. A bus that is away is told once, and once more
 /// when it is back; what does not reach it meanwhile is lost.
 async fn publish_all(stream: TerminalStream, queue: Arc<ShownQueue>) {
-    let mut away = false;
     while let Some(chunk) = queue.next().await {
-        let (task, error) = (stream.task(), stream.publish(&chunk).await.err());
+        let (task, error) = (stream.task(), published(&stream, &queue, &chunk).await.err());
         queue.settle(error.is_none());
         match error {
-            None if away => {
+            None if queue.set_away(false) => {
                 let lost = queue.untold();
                 tracing::warn!(task, lost, "output is shown again; so many bytes of it were not");
-                away = false;
             }
             None => {}
             Some(error) => {
-                if !away {
+                if queue.set_away(true) {
                     tracing::warn!(task, %error, "output is not shown now; the command goes on");
                 }
-                away = true;
                 sleep(REST).await;
             }
         }
     }
+}
+
+/// Publishes a chunk; a bus that does not answer for long counts as away meanwhile.
+async fn published(stream: &TerminalStream, queue: &ShownQueue, chunk: &Chunk) -> Result<()> {
+    let publishing = stream.publish(chunk);
+    tokio::pin!(publishing);
+    if let Ok(published) = timeout(AWAY_AFTER, &mut publishing).await {
+        return published;
+    }
+    if queue.set_away(true) {
+        tracing::warn!(task = stream.task(), "output is not shown now: the bus does not answer");
+    }
+    publishing.await
 }
 
 /// What a chunk costs: a little more than its bytes, so that the number of tiny ones is bounded.
@@ -222,6 +264,12 @@ fn cost(chunk: &Chunk) -> usize {
 }
 
 const CHUNK_COST_MIN: usize = 256;
+
+/// How much waits for a bus that is only slow, before who can wait does.
+const SLOW_WAITING_MAX: usize = 64 * 1024;
+
+/// After how long without an answer the bus counts as away.
+const AWAY_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a bus that is away is left alone.
 const REST: Duration = Duration::from_millis(200);
@@ -242,7 +290,7 @@ mod tests {
     use super::*;
 
     fn queue() -> ShownQueue {
-        ShownQueue { state: Mutex::default(), news: Notify::new() }
+        ShownQueue::new()
     }
 
     proptest! {

@@ -1,9 +1,9 @@
 //! The runner's socket: lets in who has the token of a run, and passes on what they emit.
 
 use std::{
-    fs::DirBuilder,
+    fs::{DirBuilder, File},
     io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -30,7 +30,8 @@ use crate::{EventPlace, agent::shown::ShownQueue};
 /// The socket through which the commands of this process's runs emit events.
 ///
 /// It lies in a directory of its own that only this user enters, and asks for the token that each
-/// run gets alone. Both are gone when the last clone is.
+/// run gets alone. Both are gone when the last clone is; what a process left that was killed, the
+/// next one removes.
 #[derive(Debug, Clone)]
 pub struct EmitSocket(Arc<Inner>);
 
@@ -43,7 +44,11 @@ struct Inner {
 
 /// A directory that is removed with the socket in it.
 #[derive(Debug)]
-struct Directory(PathBuf);
+struct Directory {
+    path: PathBuf,
+    /// Held as long as this process lives, however that ends.
+    _lock: File,
+}
 
 /// How many connections there may be in all.
 const ALL_CONNECTIONS_MAX: usize = 1024;
@@ -59,6 +64,10 @@ const PATH_BYTES_MAX: usize = 100;
 
 const SOCKET_NAME: &str = "emit";
 
+const LOCK_NAME: &str = "lock";
+
+const NAME_PREFIX: &str = "vakbus-";
+
 impl EmitSocket {
     /// Opens the socket in the user's runtime directory, or where temporary files are. Needs a
     /// tokio runtime.
@@ -68,9 +77,10 @@ impl EmitSocket {
     pub fn open(entropy: &dyn Entropy) -> io::Result<Self> {
         let mut random = [0; 8];
         entropy.fill(&mut random).map_err(io::Error::other)?;
-        let name = format!("vakbus-{}", HEXLOWER.encode(&random));
+        let name = format!("{NAME_PREFIX}{}", HEXLOWER.encode(&random));
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for parent in parents() {
+            sweep(&parent);
             match Self::open_in(&parent.join(&name)) {
                 Ok(socket) => return Ok(socket),
                 Err(error) => last = error,
@@ -79,13 +89,21 @@ impl EmitSocket {
         Err(last)
     }
 
-    fn open_in(directory: &Path) -> io::Result<Self> {
+    pub(super) fn open_in(directory: &Path) -> io::Result<Self> {
         let path = directory.join(SOCKET_NAME);
         if path.as_os_str().len() > PATH_BYTES_MAX {
             return Err(io::Error::other("the path is too long for a socket"));
         }
-        DirBuilder::new().mode(0o700).create(directory)?;
-        let place = Directory(directory.to_owned());
+        // It has its lock before it has its name: whoever finds it there without one that is held
+        // knows that it is nobody's.
+        let new = directory.with_extension("new");
+        DirBuilder::new().mode(0o700).create(&new)?;
+        let made = lock(&new).and_then(|lock| {
+            std::fs::rename(&new, directory)?;
+            Ok(lock)
+        });
+        let lock = made.inspect_err(|_| clear(&new))?;
+        let place = Directory { path: directory.to_owned(), _lock: lock };
         let listener = UnixListener::bind(path)?;
         let seats = Arc::new(Seats::default());
         let mut serving = JoinSet::new();
@@ -96,7 +114,7 @@ impl EmitSocket {
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.0.place.0.join(SOCKET_NAME)
+        self.0.place.path.join(SOCKET_NAME)
     }
 
     /// Lets the commands of a run emit: as `endpoint`, in `place`.
@@ -112,9 +130,46 @@ impl EmitSocket {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What is left behind is an empty directory with a dead socket in it.
-        let _left = std::fs::remove_file(self.0.join(SOCKET_NAME));
-        let _left = std::fs::remove_dir(&self.0);
+        clear(&self.path);
+    }
+}
+
+/// Makes the lock of a directory, and holds it.
+fn lock(directory: &Path) -> io::Result<File> {
+    let file =
+        File::options().write(true).create_new(true).mode(0o600).open(directory.join(LOCK_NAME))?;
+    file.try_lock()?;
+    Ok(file)
+}
+
+/// Removes a directory of ours. What cannot be removed is swept another time.
+fn clear(directory: &Path) {
+    let _left = std::fs::remove_file(directory.join(SOCKET_NAME));
+    let _left = std::fs::remove_file(directory.join(LOCK_NAME));
+    let _left = std::fs::remove_dir(directory);
+}
+
+/// Removes the directories below `parent` whose owners were killed: those whose lock nobody holds.
+pub(super) fn sweep(parent: &Path) {
+    // Nothing rests on it.
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.filter_map(io::Result::ok) {
+        let name = entry.file_name();
+        let digits = name.to_str().and_then(|name| name.strip_prefix(NAME_PREFIX));
+        let is_ours = digits.is_some_and(|digits| {
+            digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        });
+        if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let directory = entry.path();
+        // One of another user cannot be opened, and one of an older version has no lock.
+        let Ok(lock) = File::options().write(true).open(directory.join(LOCK_NAME)) else {
+            continue;
+        };
+        if lock.try_lock().is_ok() {
+            clear(&directory);
+        }
     }
 }
 

@@ -86,6 +86,37 @@ fn nothing_is_left_of_a_socket_that_is_dropped() {
 }
 
 #[test]
+fn what_a_killed_process_left_is_swept_and_what_lives_is_not() {
+    let parent = tempfile::tempdir().unwrap();
+    let named = |name: &str| parent.path().join(name);
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let living =
+        runtime.block_on(async { EmitSocket::open_in(&named("vakbus-0000000000000001")).unwrap() });
+    // Its owner had it locked, and is gone.
+    std::fs::create_dir(named("vakbus-0000000000000002")).unwrap();
+    std::fs::write(named("vakbus-0000000000000002/lock"), "").unwrap();
+    drop(std::os::unix::net::UnixListener::bind(named("vakbus-0000000000000002/emit")).unwrap());
+    for others in ["vakbus-0000000000000003", "vakbus-mine", "other-0000000000000004"] {
+        std::fs::create_dir(named(others)).unwrap();
+    }
+    std::fs::write(named("vakbus-mine/lock"), "").unwrap();
+    socket::sweep(parent.path());
+    let mut left: Vec<_> = std::fs::read_dir(parent.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    let expected = [
+        "other-0000000000000004",
+        "vakbus-0000000000000001",
+        "vakbus-0000000000000003",
+        "vakbus-mine",
+    ];
+    assert_eq!(left, expected);
+    assert!(living.path().exists());
+}
+
+#[test]
 fn a_token_that_is_not_known_is_refused() {
     let open = open();
     let said = refusal(&open.socket.path(), &hello(1, "00"));

@@ -126,20 +126,33 @@ impl Recorder {
 
     /// Records until `stop.drain` is cancelled: what was published before is stored then. An
     /// engine that is away or has no room is waited for, at the end for five seconds, and not at
-    /// all once `stop.now` is cancelled. Only where the stream holds as many batches as it may, the
-    /// oldest of all sessions go.
+    /// all once `stop.now` is cancelled: then it ends within a second. Only where the stream holds
+    /// as many batches as it may, the oldest of all sessions go.
     ///
     /// Dropping the future loses what was not stored, half a second as a rule.
     ///
     /// # Errors
     /// `Conflict` when a newer recorder keeps the session; `Denied`; `Full` when there
-    /// is no room at the end; `Closed`; those of [`Endpoint::send`]. What was stored stays.
+    /// is no room at the end; `Timeout` when it was told to stop at once; `Closed`; those of
+    /// [`Endpoint::send`]. What was stored stays.
     pub async fn run(self, stop: &Stop) -> Result<Recorded> {
         let Self { endpoint, session, flush, tracks, shelf } = self;
         let work = Work { endpoint: &endpoint, session: &session, flush, shelf: &shelf, stop };
         let mut tracks = tracks.into_iter();
         let (first, second) = (tracks.next(), tracks.next());
-        let (first, second) = tokio::try_join!(work.record(first), work.record(second))?;
+        let recording = async { tokio::try_join!(work.record(first), work.record(second)) };
+        let hurried = async {
+            stop.now.cancelled().await;
+            sleep(HURRY).await;
+        };
+        let (first, second) = tokio::select! {
+            biased;
+            recorded = recording => recorded?,
+            () = hurried => {
+                let detail = "told to stop at once: the last part may not be stored";
+                return Err(Error::new(ErrorKind::Timeout, "record", detail));
+            }
+        };
         Ok(Recorded {
             events: first.events + second.events,
             missed: first.missed.saturating_add(second.missed),
@@ -372,6 +385,9 @@ const LINGER_MAX: Duration = Duration::from_secs(2);
 const AWAY: Duration = Duration::from_secs(1);
 const AWAY_MAX: u32 = 5;
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an answer is waited for by who has to stop at once.
+const HURRY: Duration = Duration::from_secs(1);
 
 /// How many numbers are tried that somebody has taken.
 const TAKEN_MAX: u32 = 64;

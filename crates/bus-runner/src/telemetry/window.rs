@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use bus_envelope::MessageEnvelope;
-use bus_subjects::AgentId;
+use bus_subjects::{AgentId, SessionId};
 use uuid::Uuid;
 
 use crate::events::TelemetryRecord;
@@ -29,10 +29,23 @@ pub struct TelemetryKey {
     pub agent: AgentId,
     /// The life of the agent: numbers begin again in each.
     pub incarnation: Uuid,
+    /// The session that its figures were told in.
+    pub session: Option<SessionId>,
     /// The task.
     pub task: String,
     /// Which attempt of it.
     pub attempt: u32,
+}
+
+/// What is known of one attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct HeardRecord<'a> {
+    /// Which attempt.
+    pub key: &'a TelemetryKey,
+    /// Its newest record.
+    pub record: &'a TelemetryRecord,
+    /// When that came, in the caller's monotonic time.
+    pub at: Instant,
 }
 
 impl TelemetryKey {
@@ -42,6 +55,7 @@ impl TelemetryKey {
         Self {
             agent: envelope.lineage.agent.clone(),
             incarnation: envelope.lineage.incarnation,
+            session: envelope.lineage.session.clone(),
             task: record.task.clone(),
             attempt: record.attempt,
         }
@@ -111,7 +125,15 @@ impl TelemetryWindow {
 
     /// Returns all of them, the one that was quiet for longest first.
     pub fn records(&self) -> impl Iterator<Item = (&TelemetryKey, &TelemetryRecord)> {
-        self.order.values().filter_map(|key| Some((key, self.get(key)?)))
+        self.heard().map(|heard| (heard.key, heard.record))
+    }
+
+    /// As [`TelemetryWindow::records`], with when each was heard.
+    pub fn heard(&self) -> impl Iterator<Item = HeardRecord<'_>> {
+        self.order.values().filter_map(|key| {
+            let entry = self.entries.get(key)?;
+            Some(HeardRecord { key, record: &entry.record, at: entry.at })
+        })
     }
 }
 

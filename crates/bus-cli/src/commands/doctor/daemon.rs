@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use bus_core::{Durability, Engine, ErrorKind, Identity, planes};
+use bus_core::{Durability, Engine, ErrorKind, planes};
 use bus_link::{LinkBus, LinkOptions};
 
 use super::{
     checks::{self, Sync},
     finding::Finding,
+    local::told,
     probes::{self, Asker},
 };
 use crate::{
@@ -18,24 +19,19 @@ use crate::{
     workspace::{Part, Workspace},
 };
 
-/// All of it.
-pub(super) async fn findings(
-    paths: &Paths,
-    home: &Home,
-    global: &Global,
-) -> Result<Vec<Finding>, CliError> {
-    let mut findings = Vec::new();
+/// All of it. A question that is not answered is a finding of its own.
+pub(super) async fn look(paths: &Paths, home: &Home, global: &Global, found: &mut Vec<Finding>) {
     match paths.running() {
         Some(running) => {
-            findings.push(checks::daemon(&running.version));
+            found.push(checks::daemon(&running.version));
             let kept = match running.durability.as_str() {
                 "synced" => Durability::Synced,
                 "written" => Durability::Written,
                 _ => Durability::Memory,
             };
-            findings.push(checks::sync(Sync::Kept(kept), ("", kept)));
+            found.push(checks::sync(Sync::Kept(kept), ("", kept)));
         }
-        None => findings.push(
+        None => found.push(
             Finding::warn("engine", "the daemon's own file cannot be read")
                 .mend("start the daemon again: vakbus up"),
         ),
@@ -44,31 +40,31 @@ pub(super) async fn findings(
         Ok(workspace) => workspace,
         // What is wrong with it was told before.
         Err(error) => {
-            findings.push(Finding::skipped("permissions", error.what()));
-            return Ok(findings);
+            found.push(Finding::skipped("permissions", error.what()));
+            return;
         }
     };
-    let operator = connect(paths, workspace.identity(&probes::name(Part::Operator)?)).await;
-    let worker = connect(paths, workspace.identity(&probes::name(Part::Worker)?)).await;
-    if let Ok(operator) = &operator {
-        findings.push(partitions(&**operator, global).await?);
-        findings.push(receipts(&**operator).await?);
+    let operator = connect(paths, &workspace, Part::Operator).await;
+    if let Asker::Engine(operator) = &operator {
+        let counted = partitions(&**operator, global).await;
+        found.push(counted.unwrap_or_else(|error| told("partitions", &error)));
+        let counted = receipts(&**operator).await;
+        found.push(counted.unwrap_or_else(|error| told("receipts-room", &error)));
     }
-    let asker = |who: Result<Arc<dyn Engine>, CliError>| match who {
-        Ok(engine) => Asker::Engine(engine),
-        Err(error) => Asker::Away(error.what().to_owned()),
-    };
-    findings.extend(probes::findings(asker(operator), asker(worker), &global.workspace).await?);
-    Ok(findings)
+    let worker = connect(paths, &workspace, Part::Worker).await;
+    probes::look((operator, worker), &global.workspace, found).await;
 }
 
-/// A connection on which the daemon alone decides what `who` may.
-async fn connect(
-    paths: &Paths,
-    who: Result<Identity, CliError>,
-) -> Result<Arc<dyn Engine>, CliError> {
-    let link = LinkBus::connect(&paths.socket, who?, LinkOptions::default()).await?;
-    Ok(Arc::new(link))
+/// A connection on which the daemon alone decides what the agent may.
+async fn connect(paths: &Paths, workspace: &Workspace, part: Part) -> Asker {
+    let who = match probes::identity(workspace, part) {
+        Ok(who) => who,
+        Err(why) => return Asker::Away(why),
+    };
+    match LinkBus::connect(&paths.socket, who, LinkOptions::default()).await {
+        Ok(link) => Asker::Engine(Arc::new(link)),
+        Err(error) => Asker::Away(told("permissions", &error.into())),
+    }
 }
 
 async fn partitions(operator: &dyn Engine, global: &Global) -> Result<Finding, CliError> {
@@ -76,9 +72,11 @@ async fn partitions(operator: &dyn Engine, global: &Global) -> Result<Finding, C
     for stream in
         [planes::work_stream(&global.workspace)?, planes::inbox_stream(&global.workspace)?]
     {
-        // A mailbox's consumers are not an operator's to see everywhere.
-        if let Ok(consumers) = operator.consumers(stream.clone()).await {
-            counts.push((stream.to_string(), consumers.len() as u64));
+        match operator.consumers(stream.clone()).await {
+            Ok(consumers) => counts.push((stream.to_string(), consumers.len() as u64)),
+            // A mailbox's consumers are not an operator's to see everywhere.
+            Err(error) if error.kind() == ErrorKind::Denied => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(checks::partitions(&counts))

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use bus_core::{Clock as _, Durability, Engine, SystemClock, planes};
+use bus_core::{Clock as _, Durability, Engine, StreamSpec, SystemClock, planes};
 use bus_nats::{Inspection, NatsBus, StreamStanding, permissions::Layout};
+use bus_subjects::WorkspaceId;
 
 use super::{
     checks::{self, Sync},
@@ -20,36 +21,47 @@ use crate::{
     workspace::{Part, Workspace},
 };
 
-/// All of it.
-pub(super) async fn findings(
+/// All of it. A question that is not answered is a finding of its own.
+///
+/// # Errors
+/// When no server is reached.
+pub(super) async fn look(
     place: &NatsPlace,
     home: &Home,
-    monitor: Option<Monitor>,
-    global: &Global,
-) -> Result<Vec<Finding>, CliError> {
+    (monitor, global): (Option<Monitor>, &Global),
+    found: &mut Vec<Finding>,
+) -> Result<(), CliError> {
     let workspace = match Workspace::open(home, &global.workspace) {
         Ok(workspace) => workspace,
         // What is wrong with it was told before.
-        Err(error) => return Ok(vec![Finding::skipped("engine", error.what())]),
+        Err(error) => {
+            found.push(Finding::skipped("engine", error.what()));
+            return Ok(());
+        }
     };
     let bus = place.look(workspace.name(), WHO).await?;
-    let mut findings = vec![match place.supervisor() {
+    found.push(match place.supervisor() {
         Some(running) => checks::daemon(&running.version),
         None => Finding::ok("engine", format!("{} answers", place.told())),
-    }];
-    findings.push(sync(place, monitor).await);
-    // Where agents have a login each, whoever sets a workspace up makes an outbox as well.
-    let streams = match place.is_own() {
-        true => Layout::of(workspace.name())?.streams()?,
-        false => planes::workspace_streams(workspace.name())?,
-    };
-    let seen = bus.inspect(&streams).await;
-    match seen {
-        Ok(seen) => findings.extend(of(&seen)),
-        Err(error) => findings.push(Finding::skipped("streams", error.to_string())),
+    });
+    found.push(sync(place, monitor).await);
+    match bus.inspect(&streams(place, workspace.name())?).await {
+        Ok(seen) => found.extend(of(&seen)),
+        Err(error) => found.push(told("streams", &error.into())),
     }
-    findings.extend(permissions(place, &workspace, &bus).await?);
-    Ok(findings)
+    permissions(place, &workspace, &bus, found).await;
+    Ok(())
+}
+
+/// What a workspace needs there.
+fn streams(place: &NatsPlace, workspace: &WorkspaceId) -> Result<Vec<StreamSpec>, CliError> {
+    // Where agents have a login each, whoever sets a workspace up makes an outbox as well.
+    if place.is_own() {
+        return Ok(Layout::of(workspace)?.streams()?);
+    }
+    let mut streams = planes::workspace_streams(workspace)?;
+    streams.push(planes::recordings(workspace)?);
+    Ok(streams)
 }
 
 /// How the server syncs, as far as somebody knows.
@@ -108,29 +120,29 @@ async fn permissions(
     place: &NatsPlace,
     workspace: &Workspace,
     bus: &NatsBus,
-) -> Result<Vec<Finding>, CliError> {
+    found: &mut Vec<Finding>,
+) {
     if !bus.asks_who() {
-        return Ok(vec![everybody("it asks nobody who it is")]);
+        found.push(everybody("it asks nobody who it is"));
+        return;
     }
-    let look = async |part| -> Result<Option<Asker>, CliError> {
-        let name = probes::name(part)?;
-        // One that is not there yet is not made for this.
-        if let Err(error) = workspace.identity(&name) {
-            return Ok(Some(Asker::Away(error.what().to_owned())));
-        }
-        Ok(match place.look_as(workspace, &name).await {
+    let look = async |part| {
+        let who = match probes::identity(workspace, part) {
+            Ok(who) => who,
+            Err(why) => return Some(Asker::Away(why)),
+        };
+        match place.look_as(workspace, &who.certificate().agent).await {
             Ok(None) => None,
             Ok(Some(bus)) => Some(Asker::Engine(Arc::new(bus) as Arc<dyn Engine>)),
-            Err(error) => Some(Asker::Away(error.what().to_owned())),
-        })
+            Err(error) => Some(Asker::Away(told("permissions", &error))),
+        }
     };
     match (look(Part::Operator).await, look(Part::Worker).await) {
-        (Err(error), _) | (_, Err(error)) => Ok(vec![told("permissions", &error)]),
-        (Ok(None), _) | (_, Ok(None)) => {
-            Ok(vec![everybody("whoever has this login may do everything there")])
+        (None, _) | (_, None) => {
+            found.push(everybody("whoever has this login may do everything there"));
         }
-        (Ok(Some(operator)), Ok(Some(worker))) => {
-            probes::findings(operator, worker, workspace.name()).await
+        (Some(operator), Some(worker)) => {
+            probes::look((operator, worker), workspace.name(), found).await;
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Emitting as an agent of its own, outside of any run.
 
-use std::thread;
+use std::{thread, time::Duration};
 
 use bus_core::Endpoint;
-use bus_runner::{EndReason, EventPlace, OutputStream, TerminalStream, TokenStream, Utf8View};
+use bus_runner::{EndReason, EventPlace, OutputStream, TerminalLane, TokenStream, Utf8View};
 use bus_subjects::Address;
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -25,6 +25,9 @@ enum Came {
 
 /// How many pieces may be read ahead of the bus.
 const WAITING_MAX: usize = 16;
+
+/// How long the last output is waited for.
+const LATE: Duration = Duration::from_secs(10);
 
 /// Why no more is emitted.
 enum Ended {
@@ -60,13 +63,23 @@ pub(super) fn emit(emission: Emission, global: &Global) -> Result<u64, CliError>
                 Some(Came::Failed(error)) => break Ended::Failed(error),
                 Some(Came::Bytes(piece)) => {
                     bytes = bytes.saturating_add(piece.len() as u64);
-                    sink.take(piece).await?;
+                    tokio::select! {
+                        taken = sink.take(piece) => taken?,
+                        _asked = signals.next(|| false) => break Ended::Interrupted,
+                    }
                 }
             }
         };
-        let finished = sink.finish(&agent.endpoint, &ended).await;
+        // Who asks once more does not wait for a bus that is away.
+        let finished = tokio::select! {
+            finished = sink.finish(&agent.endpoint, &ended) => finished,
+            _asked = signals.next(|| false) => Err(given_up()),
+        };
         // A publish needs no answer, a question does: what was sent before it has arrived then.
-        let closed = agent.engine.close().await;
+        let closed = match &finished {
+            Ok(()) => agent.engine.close().await,
+            Err(_) => Ok(()),
+        };
         if let Ended::Failed(error) = ended {
             return Err(error);
         }
@@ -112,7 +125,7 @@ fn read(source: Source) -> Result<mpsc::Receiver<Came>, CliError> {
 /// Where it goes.
 enum Sink {
     Tokens { stream: TokenStream, view: Utf8View, kind: Kind },
-    Terminal { stream: TerminalStream, kind: OutputStream },
+    Terminal { lane: TerminalLane, kind: OutputStream },
 }
 
 impl Sink {
@@ -121,7 +134,7 @@ impl Sink {
         Ok(match kind {
             Kind::Terminal { is_stderr } => {
                 let kind = if is_stderr { OutputStream::Stderr } else { OutputStream::Stdout };
-                Self::Terminal { stream: TerminalStream::new(endpoint, place), kind }
+                Self::Terminal { lane: TerminalLane::start(endpoint, place), kind }
             }
             Kind::Tokens { ref stream, .. } => {
                 let stream = TokenStream::start(endpoint, place, stream)?;
@@ -132,7 +145,7 @@ impl Sink {
 
     async fn take(&mut self, piece: Bytes) -> Result<(), CliError> {
         match self {
-            Self::Terminal { stream, kind } => stream.write(*kind, piece).await?,
+            Self::Terminal { lane, kind } => lane.write(*kind, piece).await,
             Self::Tokens { stream, view, kind } => {
                 let mut text = String::new();
                 view.push(&piece, &mut text);
@@ -145,7 +158,7 @@ impl Sink {
     /// Ends it: all is out and vouched for.
     async fn finish(self, endpoint: &Endpoint, ended: &Ended) -> Result<(), CliError> {
         match self {
-            Self::Terminal { stream, .. } => stream.vouch().await?,
+            Self::Terminal { lane, .. } => lane.finish(LATE).await?,
             Self::Tokens { stream, mut view, kind } => {
                 let mut rest = String::new();
                 view.finish(&mut rest);
@@ -161,6 +174,10 @@ impl Sink {
         }
         Ok(())
     }
+}
+
+fn given_up() -> CliError {
+    CliError::new(Exit::Unreachable, "interrupted before all of it was published")
 }
 
 async fn push(stream: &TokenStream, kind: &Kind, text: &str) -> Result<(), CliError> {

@@ -10,10 +10,9 @@ use std::{
 };
 
 use bus_core::{
-    Buckets, Change, ErrorKind, ExpectRevision, Identity, KeyState, Put, Result, Revision,
+    Change, Engine, ErrorKind, ExpectRevision, Identity, KeyState, Put, Result, Revision,
     Revocation, Roster, Watch, WatchItem,
 };
-use bus_nats::NatsBus;
 use bus_subjects::{BucketKey, BucketName, Filter, WorkspaceId};
 
 use crate::{
@@ -25,7 +24,7 @@ use crate::{
 
 /// The directory of one workspace on a bus.
 pub(super) struct Directory {
-    bus: NatsBus,
+    bus: Arc<dyn Engine>,
     bucket: BucketName,
     /// The keys that are known to be there.
     known: Arc<Mutex<HashSet<String>>>,
@@ -56,7 +55,7 @@ impl Directory {
     /// When the workspace of this name on the bus is another account's: nobody there would believe
     /// anything that is signed here. When it cannot be read.
     pub(super) async fn open(
-        bus: &NatsBus,
+        bus: &Arc<dyn Engine>,
         workspace: &Workspace,
         roster: &Arc<Roster>,
         keeper: Option<&Home>,
@@ -73,14 +72,14 @@ impl Directory {
     }
 
     async fn try_open(
-        bus: &NatsBus,
+        bus: &Arc<dyn Engine>,
         workspace: &Workspace,
         roster: &Arc<Roster>,
         keeper: Option<&Home>,
     ) -> std::result::Result<Self, Closed> {
         let bucket = BucketName::agents(workspace.name());
         let known = Arc::default();
-        let directory = Self { bus: bus.clone(), bucket, known };
+        let directory = Self { bus: Arc::clone(bus), bucket, known };
         directory.check_account(workspace).await?;
         let filter = Filter::parse(">")?;
         let mut watch = bus.watch(directory.bucket.clone(), filter, Revision::START).await?;

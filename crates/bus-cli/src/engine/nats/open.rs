@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bus_core::{Admission, Error, ErrorKind, Roster};
+use bus_core::{Admission, Engine, Error, ErrorKind, Roster};
 use bus_crypto::{Credentials, PublicKey};
 use bus_nats::{
     NatsAuth, NatsBus, NatsOptions, Renewal,
@@ -212,7 +212,8 @@ impl NatsPlace {
     ) -> Result<(NatsBus, Arc<Roster>), CliError> {
         let roster = Arc::new(workspace.living_roster()?);
         let bus = self.house(workspace.name(), who).await?;
-        match Directory::open(&bus, workspace, &roster, None).await {
+        let engine: Arc<dyn Engine> = Arc::new(bus.clone());
+        match Directory::open(&engine, workspace, &roster, None).await {
             // It goes on reading by itself.
             Ok(_) => Ok((bus, roster)),
             Err(error) => {

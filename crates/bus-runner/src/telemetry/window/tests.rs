@@ -10,6 +10,7 @@ fn key(task: &str, attempt: u32) -> TelemetryKey {
     TelemetryKey {
         agent: AgentId::parse("ann").unwrap(),
         incarnation: Uuid::from_u128(1),
+        session: None,
         task: task.to_owned(),
         attempt,
     }

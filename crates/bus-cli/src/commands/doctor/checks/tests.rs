@@ -102,6 +102,13 @@ fn each_stream_that_is_missing_or_otherwise_is_named() {
 }
 
 #[test]
+fn a_missing_stream_of_recordings_is_a_warning() {
+    let found = streams(&[("VAK_REC_w1".to_owned(), StreamStanding::Missing)]);
+    assert_eq!(levels(&found), [Warn]);
+    assert_eq!(mends(&found[0]), Warn);
+}
+
+#[test]
 fn streams_that_are_not_seen_are_not_said_to_be_good() {
     let hidden = vec![("VAK_DLQ".to_owned(), StreamStanding::Hidden)];
     assert_eq!(levels(&streams(&hidden)), [Skipped]);
