@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex};
 
 use bus_core::{
-    Endpoint, ErrorKind, Failure, Handled, Handler, Job, Observer, Operation, Recorded,
-    RetryPolicy, Span, Stop, TaskEvent, Tracing, Worker, WorkerSpec,
+    Endpoint, Failure, Handled, Handler, Job, Observer, Operation, Recorded, RetryPolicy, Span,
+    Stop, TaskEvent, Tracing, Worker, WorkerSpec,
 };
 use bus_envelope::{Draft, TraceContext};
 use bus_stories::{Fault, Op, Scripted, Stage, task};
@@ -197,15 +197,45 @@ async fn a_handler_sees_the_span_of_its_attempt_and_unobserved_the_one_the_task_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_send_that_is_repeated_later_is_told_once_with_its_first_end() {
+async fn a_send_of_unknown_outcome_is_told_once_with_what_its_repeat_finds_out() {
     let (stage, flaky) = Stage::flaky().await.unwrap();
     let (boss, notes) = observed(&stage, "boss", Role::Orchestrator);
     flaky.fail(Op::Append, "vak.work.", Fault::LostAfter, 3);
     boss.send(task(&stage, "a").id("one")).await.unwrap_err();
+    assert_eq!(notes.of(Operation::Send), [], "nobody knows");
     boss.send(task(&stage, "b").id("two")).await.unwrap();
     let told: Vec<_> = notes.taken().into_iter().map(|n| (n.message_id, n.failure)).collect();
-    let unavailable = Some(ErrorKind::Unavailable.as_str());
-    assert_eq!(told, [("one".to_owned(), unavailable), ("two".to_owned(), None)]);
+    assert_eq!(told, [("one".to_owned(), None), ("two".to_owned(), None)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_that_was_dropped_is_told_by_its_repeat() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    let (boss, notes) = observed(&stage, "boss", Role::Orchestrator);
+    flaky.fail(Op::Append, "vak.work.", Fault::StuckAfter, 1);
+    let stuck = boss.send(task(&stage, "a").id("one"));
+    tokio::time::timeout(std::time::Duration::from_secs(1), stuck).await.unwrap_err();
+    boss.send(task(&stage, "b").id("two")).await.unwrap();
+    let told: Vec<_> = notes.taken().into_iter().map(|n| (n.message_id, n.failure)).collect();
+    assert_eq!(told, [("one".to_owned(), None), ("two".to_owned(), None)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_is_there_already_is_no_failure() {
+    let (stage, flaky) = Stage::flaky().await.unwrap();
+    let boss = stage.agent("boss", Role::Orchestrator).unwrap();
+    let (ann, works) = observed(&stage, "ann", Role::Worker);
+    boss.send(task(&stage, "a")).await.unwrap();
+    // The letter is stored and the task stays: the next worker finds the letter there.
+    flaky.fail(Op::Append, "vak.dlq.", Fault::LostAfter, 3);
+    work(ann, &stage, &Scripted::failing(2), 0, 1).await;
+    let (ben, later) = observed(&stage, "ben", Role::Worker);
+    work(ben, &stage, &Scripted::failing(2), 0, 1).await;
+    let failures = [works, later].map(|notes| {
+        let sends = notes.of(Operation::Send).into_iter();
+        sends.filter_map(|note| note.failure).collect::<Vec<_>>()
+    });
+    assert_eq!(failures, [Vec::<&str>::new(), vec![]]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -223,7 +223,9 @@ impl Default for Config {
 impl Layer {
     /// The settings that variables of the environment make; `read` returns a variable's text.
     ///
-    /// A variable that is empty sets nothing.
+    /// A variable that is empty sets nothing. One that others name, and whose value is not taken
+    /// here, is kept as [`Value::Refused`]: it may be meant for other programs, so only what needs
+    /// it tells of it.
     ///
     /// # Errors
     /// A value that is not of its setting's kind, naming the variable and not the value.
@@ -239,10 +241,14 @@ impl Layer {
                     .next(format!("unset it, or set it to another {}", key.name()))
             };
             let value = match text.into_string() {
-                Ok(text) => key.kind().read(&text, Path::new("")).map_err(refused)?,
+                Ok(text) => key.kind().read(&text, Path::new("")),
                 // The system's paths are not always text.
-                Err(path) if key.kind() == Kind::Path => Value::Path(path.into()),
-                Err(_) => return Err(refused("expected UTF-8".to_owned())),
+                Err(path) if key.kind() == Kind::Path => Ok(Value::Path(path.into())),
+                Err(_) => Err("expected UTF-8".to_owned()),
+            };
+            let value = match value {
+                Err(expected) if name.starts_with(OTHERS) => Value::Refused(expected),
+                value => value.map_err(refused)?,
             };
             layer.insert(*key, value, Origin::Variable(name));
         }
@@ -279,6 +285,9 @@ impl Origin {
         }
     }
 }
+
+/// How the variables begin that programs of all kinds read.
+const OTHERS: &str = "OTEL_";
 
 impl std::fmt::Display for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

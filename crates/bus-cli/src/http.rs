@@ -284,7 +284,9 @@ fn is_host(host: &str) -> bool {
     match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         Some(v6) => v6.parse::<Ipv6Addr>().is_ok(),
         None => {
-            let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+            // No name of the internet has a `_`, but those of containers often do.
+            let is_fine =
+                |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
             !host.is_empty() && host.bytes().all(is_fine)
         }
     }

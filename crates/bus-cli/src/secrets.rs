@@ -19,6 +19,9 @@ use crate::{
 /// The headers for a collector of spans: OpenTelemetry's own name for them.
 pub(crate) const OTEL_HEADERS_VAR: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
+/// As [`OTEL_HEADERS_VAR`], for spans alone.
+pub(crate) const OTEL_TRACES_HEADERS_VAR: &str = "OTEL_EXPORTER_OTLP_TRACES_HEADERS";
+
 /// Where the secrets of this process come from. Holds none of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Secrets {
@@ -64,8 +67,14 @@ impl Secrets {
     }
 
     /// The names of all secrets.
-    pub(crate) fn names(&self) -> [&str; 4] {
-        [BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR, OTEL_HEADERS_VAR, &self.variable]
+    pub(crate) fn names(&self) -> [&str; 5] {
+        [
+            BUS_NATS_JWT_VAR,
+            BUS_NATS_NKEY_SEED_VAR,
+            OTEL_TRACES_HEADERS_VAR,
+            OTEL_HEADERS_VAR,
+            &self.variable,
+        ]
     }
 
     /// The secrets file.

@@ -45,13 +45,16 @@ pub(crate) fn start(config: &Config) -> Result<(), CliError> {
     let Some((collector, resource)) = Collector::of(config)? else { return Ok(()) };
     let (spans, batches) = spans(&resource);
     let (said, done) = mpsc::sync_channel(1);
+    let (listens, listening) = mpsc::sync_channel(1);
     let shown = collector.to_string();
     let exit_wait = config.otel_exit_wait();
     let closing = (spans.clone(), exit_wait);
-    let work = move || export::run(&collector, batches, closing, &said);
+    let work = move || export::run(&collector, batches, closing, (listens, said));
     thread::Builder::new().name("spans".to_owned()).spawn(work).map_err(|error| {
         CliError::new(Exit::Failed, format!("cannot start the export of spans: {error}"))
     })?;
+    // From here on no signal finds nobody; without signals there is nothing to wait for.
+    let _listens = listening.recv();
     let done = Mutex::new(done);
     // It is started once, by the one who begins the process.
     let _first = RUNNING.set(Running { spans, collector: shown, exit_wait, done });
@@ -83,8 +86,14 @@ pub(crate) fn finish() {
         // Whatever went wrong was told when it did.
         Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {}
     }
-    if running.spans.dropped() > 0 {
-        let count = running.spans.dropped();
-        print::remark(&format!("warning: {count} spans were left out: too many waited"));
+    let (dropped, given_up) = (running.spans.dropped(), running.spans.given_up());
+    if dropped > 0 {
+        print::remark(&format!("warning: {dropped} spans were left out: too many waited"));
+    }
+    if given_up > 0 {
+        let collector = &running.collector;
+        print::remark(&format!(
+            "warning: {given_up} spans were lost: {collector} did not take them"
+        ));
     }
 }

@@ -7,6 +7,7 @@ use bus_subjects::{Address, AddressKind, Subject};
 /// them, or when nobody knows what its levels mean.
 pub(crate) fn template(subject: &Subject) -> Option<String> {
     let kind = Address::kind_of(subject).ok()?;
+    let is_of_a_run = queue(subject).is_some_and(|queue| queue.starts_with(SWARM));
     let (place, word) = match kind {
         AddressKind::Tokens
         | AddressKind::Terminal
@@ -20,6 +21,7 @@ pub(crate) fn template(subject: &Subject) -> Option<String> {
         | AddressKind::Outbox => (3, "{agent}"),
         AddressKind::RoomMessage | AddressKind::RoomControl => (3, "{room}"),
         AddressKind::History | AddressKind::Condition => (4, "{key}"),
+        AddressKind::Task if is_of_a_run => (3, SWARMS),
         // Somebody wrote these names down: they are few.
         AddressKind::Task | AddressKind::Call | AddressKind::StateChanged => return None,
     };
@@ -44,13 +46,25 @@ pub(crate) fn workspace(subject: &Subject) -> Option<&str> {
     subject.as_str().split('.').nth(2)
 }
 
-/// The name of the consumer that all workers of a queue share.
+/// The name of the consumer that all workers of a queue share, without the id of a swarm's run.
 pub(crate) fn group(subject: &Subject) -> Option<String> {
+    let queue = queue(subject)?;
+    Some(format!("worker_{}", if queue.starts_with(SWARM) { SWARMS } else { queue }))
+}
+
+/// The queue of a task.
+fn queue(subject: &Subject) -> Option<&str> {
     match Address::kind_of(subject).ok()? {
-        AddressKind::Task => Some(format!("worker_{}", subject.as_str().split('.').nth(3)?)),
+        AddressKind::Task => subject.as_str().split('.').nth(3),
         _ => None,
     }
 }
+
+/// How the queue of a swarm's run begins; the rest is the run's id.
+const SWARM: &str = "swarm-";
+
+/// All of these queues.
+const SWARMS: &str = "swarm-{run}";
 
 #[cfg(test)]
 mod tests {
@@ -70,6 +84,7 @@ mod tests {
             ("vak.agent.acme.ann.inbox", "vak.agent.acme.{agent}.inbox"),
             ("vak.room.acme.r1.message", "vak.room.acme.{room}.message"),
             ("vak.history.acme.tokens.s1", "vak.history.acme.tokens.{key}"),
+            ("vak.work.acme.swarm-0192.task", "vak.work.acme.swarm-{run}.task"),
         ] {
             let template = Some(template.to_owned());
             assert_eq!(told(subject), (template.clone(), template));
@@ -81,6 +96,15 @@ mod tests {
         for subject in ["vak.work.acme.coder.task", "vak.call.acme.git.clone"] {
             assert_eq!(told(subject), (None, Some(subject.to_owned())));
         }
+    }
+
+    #[test]
+    fn the_workers_of_all_swarms_are_one_group() {
+        let group = |text| group(&Subject::parse(text).unwrap());
+        let swarm = group("vak.work.acme.swarm-0192.task");
+        assert_eq!(swarm.as_deref(), Some("worker_swarm-{run}"));
+        assert_eq!(group("vak.work.acme.swarmer.task").as_deref(), Some("worker_swarmer"));
+        assert_eq!(group("vak.agent.acme.ann.inbox"), None);
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub struct PairsError {
 }
 
 /// Reads `name=value,name=value`, where values are percent-encoded, as in W3C baggage. White space
-/// round names and values is ignored, and so are empty members and what stands behind a `;`.
+/// round names and values is ignored, and so are empty members. A `;` is part of its value: headers
+/// have such, and no metadata as baggage has.
 ///
 /// # Errors
 /// [`PairsError`] for a member without `=`, without a name, or whose value is no UTF-8.
@@ -29,7 +30,7 @@ pub fn pairs(text: &str) -> Result<Vec<Pair>, PairsError> {
     let mut pairs = Vec::new();
     for (at, member) in text.split(',').enumerate() {
         let refused = PairsError { member: at + 1 };
-        let member = member.split(';').next().unwrap_or_default().trim();
+        let member = member.trim();
         if member.is_empty() {
             continue;
         }
@@ -70,9 +71,15 @@ mod tests {
 
     #[test]
     fn values_are_percent_decoded_and_white_space_is_ignored() {
-        let read = read(" authorization = Basic%20abc== ,, x-y=%C3%A9;meta ,");
+        let read = read(" authorization = Basic%20abc== ,, x-y=%C3%A9 ,");
         let expected = [("authorization", "Basic abc=="), ("x-y", "é")];
         assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn a_semicolon_is_part_of_a_value() {
+        let expected = [("cookie".to_owned(), "a=1; b=2".to_owned())];
+        assert_eq!(read("cookie=a=1; b=2"), expected);
     }
 
     #[test]

@@ -62,6 +62,7 @@ struct Shared {
     spans: mpsc::Sender<v1::Span>,
     closing: CancellationToken,
     dropped: AtomicU64,
+    given_up: AtomicU64,
 }
 
 /// The observer of endpoints whose messages are of one system.
@@ -77,7 +78,8 @@ pub fn spans(resource: &Resource) -> (Spans, Batches) {
     let closing = CancellationToken::new();
     let (version, resource) = (resource.version, resource.to_proto());
     let batches = Batches { spans: receiver, closing: closing.clone(), resource, version };
-    let shared = Shared { spans: sender, closing, dropped: AtomicU64::new(0) };
+    let shared =
+        Shared { spans: sender, closing, dropped: AtomicU64::new(0), given_up: AtomicU64::new(0) };
     (Spans(Arc::new(shared)), batches)
 }
 
@@ -108,6 +110,18 @@ impl Spans {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.0.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Counts the spans of a batch that nobody took and that is not posted again.
+    pub fn give_up(&self, batch: &Batch) {
+        let spans = u64::try_from(batch.spans).unwrap_or(u64::MAX);
+        self.0.given_up.fetch_add(spans, Ordering::Relaxed);
+    }
+
+    /// How many spans were given up.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.0.given_up.load(Ordering::Relaxed)
     }
 }
 

@@ -93,6 +93,8 @@ keys! {
         None, "what vakbus up does about each dead letter: a command, or an https URL to post to";
     OnApproval = "hooks.on_approval", Kind::Hook, ["VAKBUS_ON_APPROVAL"], Trusted,
         None, "what vakbus up does about each approval that is asked for: a command, or a URL";
+    OtelExport = "otel.export", Kind::Word(&["on", "off"]), ["VAKBUS_OTEL"], Trusted,
+        Some("on"), "off: no spans are exported, whatever a collector's variables say";
     OtelEndpoint = "otel.endpoint", Kind::Collector,
         ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"], Trusted,
         None, "the collector that spans are exported to, by its URL";

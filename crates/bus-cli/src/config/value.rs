@@ -38,6 +38,8 @@ pub(crate) enum Value {
     Collector(HttpUrl),
     /// A short text.
     Text(String),
+    /// Another value than its setting takes, from a variable that others name: what was expected.
+    Refused(String),
 }
 
 /// When stored messages reach the disk.
@@ -193,6 +195,7 @@ impl std::fmt::Display for Value {
             Self::Color(Color::Never) => f.write_str("never"),
             Self::Url(text) | Self::Variable(text) | Self::Text(text) => f.write_str(text),
             Self::Collector(url) => url.fmt(f),
+            Self::Refused(expected) => write!(f, "(not taken: {expected})"),
             Self::Word(word) => f.write_str(word),
             Self::Sync(SyncMode::Always) => f.write_str("always"),
             Self::Sync(SyncMode::Every(time)) | Self::Duration(time) => {

@@ -11,15 +11,17 @@ use crate::{
     error::CliError,
     home::Home,
     http::{Failed, HttpUrl},
-    secrets::{OTEL_HEADERS_VAR, Secrets},
+    secrets::{OTEL_HEADERS_VAR, OTEL_TRACES_HEADERS_VAR, Secrets},
 };
 
 /// A collector that speaks OTLP over HTTP, in protobuf. Shows neither path nor headers.
 pub(super) struct Collector {
     url: HttpUrl,
-    /// Names and values; the values are mostly logins.
-    headers: Vec<(String, Zeroizing<String>)>,
+    headers: Headers,
 }
+
+/// Names and values; the values are mostly logins.
+type Headers = Vec<(String, Zeroizing<String>)>;
 
 impl Collector {
     /// The collector of this process and who this process is to it; none where spans are off.
@@ -27,20 +29,22 @@ impl Collector {
     /// # Errors
     /// What is wrong, by the name of the variable or setting and without its value.
     pub(super) fn of(config: &Config) -> Result<Option<(Self, Resource)>, CliError> {
-        let Some((base, origin)) = config.otel_endpoint().filter(|_| !is_off()) else {
+        if !config.otel_export() || is_off() {
             return Ok(None);
-        };
+        }
+        config.check_otel()?;
+        let Some((base, origin)) = config.otel_endpoint() else { return Ok(None) };
         check_protocol(config)?;
         let url = match origin {
             // The one variable that names the whole place.
             Origin::Variable(TRACES_ENDPOINT) => base.clone(),
             _ => base.below("v1/traces"),
         };
-        let headers = headers(config)?;
+        let (variable_of_headers, headers) = headers(config)?;
         if !headers.is_empty() && !url.is_private() {
             let what = format!(
-                "{}: expected https, for {OTEL_HEADERS_VAR} is set: without it everybody on the \
-                 way reads the headers",
+                "{}: expected https, for {variable_of_headers} is set: without it everybody on \
+                 the way reads the headers",
                 named(Key::OtelEndpoint, origin)
             );
             return Err(CliError::usage(what).next("name an https URL, or unset the headers"));
@@ -89,26 +93,30 @@ fn check_protocol(config: &Config) -> Result<(), CliError> {
             let what = format!("{name}: {other} is not spoken here, only {PROTOCOL} is");
             Err(CliError::usage(what).next(
                 "set it to http/protobuf and name the collector's port for that (mostly 4318), or \
-                 switch spans off: OTEL_SDK_DISABLED=true",
+                 have vakbus export no spans: VAKBUS_OTEL=off",
             ))
         }
     }
 }
 
-/// The headers of each request. They come from where secrets come from.
-fn headers(config: &Config) -> Result<Vec<(String, Zeroizing<String>)>, CliError> {
+/// The headers of each request, and the variable that names them. They come from where secrets
+/// come from; those for traces alone go first, as the place for traces alone does.
+fn headers(config: &Config) -> Result<(&'static str, Headers), CliError> {
     let secrets = Secrets::new(config, &Home::locate(config.data_dir())?);
-    let Some(found) = secrets.bus_secret(OTEL_HEADERS_VAR)? else { return Ok(Vec::new()) };
-    let mut headers = Vec::new();
-    for Pair { name, value } in list(OTEL_HEADERS_VAR, &found.text)? {
-        let value = Zeroizing::new(value);
-        if !HttpUrl::takes_header(&name, &value) {
-            let what = format!("{OTEL_HEADERS_VAR}: a header is none that HTTP allows");
-            return Err(CliError::usage(what).next("write it as name=value,name=value"));
+    for variable in [OTEL_TRACES_HEADERS_VAR, OTEL_HEADERS_VAR] {
+        let Some(found) = secrets.bus_secret(variable)? else { continue };
+        let mut headers = Headers::new();
+        for Pair { name, value } in list(variable, &found.text)? {
+            let value = Zeroizing::new(value);
+            if !HttpUrl::takes_header(&name, &value) {
+                let what = format!("{variable}: a header is none that HTTP allows");
+                return Err(CliError::usage(what).next("write it as name=value,name=value"));
+            }
+            headers.push((name, value));
         }
-        headers.push((name, value));
+        return Ok((variable, headers));
     }
-    Ok(headers)
+    Ok((OTEL_HEADERS_VAR, Headers::new()))
 }
 
 fn list(name: &str, text: &str) -> Result<Vec<Pair>, CliError> {

@@ -1,6 +1,10 @@
 //! The thread that posts spans: batch by batch, again where it may help, and told once.
 
-use std::{sync::mpsc::SyncSender, time::Duration};
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::mpsc::SyncSender,
+    time::Duration,
+};
 
 use bus_otel::{Batch, Batches, Spans};
 use tokio::{
@@ -11,15 +15,16 @@ use tokio::{
 use super::{collector::Collector, signals::Deadly};
 use crate::http::Failed;
 
-/// Posts until the queue is closed and empty, then says so.
+/// Says that it listens for signals, posts until the queue is closed and empty, then says so.
 ///
 /// A signal that nobody else hears would end the process at once: what waits is posted before, for
-/// as long as the settings allow, and then it does.
+/// as long as the settings allow and a second at most, and then it does. The next one ends it at
+/// once.
 pub(super) fn run(
     collector: &Collector,
     mut batches: Batches,
     (spans, exit_wait): (Spans, Duration),
-    said: &SyncSender<()>,
+    (listens, said): (SyncSender<()>, SyncSender<()>),
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
@@ -31,22 +36,27 @@ pub(super) fn run(
     };
     let ended = runtime.block_on(async {
         let mut deadly = Deadly::listen();
+        // Whoever starts this waits for that.
+        let _heard = listens.try_send(());
         let mut exporter = Exporter { collector, spans: spans.clone(), is_away: false };
         let work = exporter.work(&mut batches);
         tokio::pin!(work);
         tokio::select! {
             () = &mut work => None,
-            signal = deadly.next() => {
+            signal = deadly.next_until_done(&spans) => {
                 spans.close();
-                let _in_time = timeout(exit_wait, &mut work).await;
-                Some(signal)
+                let wait = exit_wait.min(SIGNAL_WAIT_MAX);
+                tokio::select! {
+                    _in_time = timeout(wait, &mut work) => Some(signal),
+                    second = deadly.next() => Some(second),
+                }
             }
         }
     });
-    // Nobody waits any more when the process ends otherwise.
-    let _unheard = said.try_send(());
-    if let Some(signal) = ended {
-        end(signal);
+    match ended {
+        Some(signal) => end(signal),
+        // Nobody waits any more when the process ends otherwise.
+        None => drop(said.try_send(())),
     }
 }
 
@@ -73,22 +83,23 @@ impl Exporter<'_> {
     /// Posts one batch, several times if need be; once the queue is closed only once more.
     async fn deliver(&mut self, batch: &Batch) {
         let mut pause = PAUSE_MIN;
-        for _ in 0..TRIES_MAX {
-            let is_last = self.spans.is_closed();
+        for tried in 1..=TRIES_MAX {
+            let is_last = tried == TRIES_MAX || self.spans.is_closed();
             let failed = match self.collector.post(batch).await {
                 Ok(()) => return self.is_there(),
                 Err(failed) => failed,
             };
             self.tell(batch, &failed);
             if is_last || !may_pass(&failed) {
-                return;
+                break;
             }
             tokio::select! {
-                () = sleep(pause) => {}
+                () = sleep(jittered(pause)) => {}
                 () = self.spans.closed() => {}
             }
             pause = PAUSE_MAX.min(pause * 2);
         }
+        self.spans.give_up(batch);
     }
 
     fn is_there(&mut self) {
@@ -116,6 +127,18 @@ fn may_pass(failed: &Failed) -> bool {
         Failed::Status(status) => matches!(status, 429 | 502 | 503 | 504),
     }
 }
+
+/// The pause, or up to a quarter less: a fleet that lost its collector together does not come back
+/// to it together.
+fn jittered(pause: Duration) -> Duration {
+    // Each of these has keys of its own, which are random enough for this.
+    let random = RandomState::new().hash_one(0_u8);
+    let less = u32::try_from(random % 256).unwrap_or(0);
+    pause.saturating_sub(pause * less / 1024)
+}
+
+/// How long a signal that ends the process is kept back at most.
+const SIGNAL_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How often one batch is posted.
 const TRIES_MAX: u32 = 6;

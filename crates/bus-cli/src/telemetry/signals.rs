@@ -1,7 +1,11 @@
 //! The signals that would end the process while spans wait: heard here only where nobody else does.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    task::{Context, Waker},
+};
 
+use bus_otel::Spans;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Whether the command itself hears signals and ends by them in its own way.
@@ -33,22 +37,49 @@ impl Deadly {
         Self { heard }
     }
 
+    /// The next one that nobody else hears. Once the command is done nobody else does, and what
+    /// the command has heard by then is not meant for here.
+    pub(super) async fn next_until_done(&mut self, spans: &Spans) -> SignalKind {
+        tokio::select! {
+            biased;
+            signal = self.next() => return signal,
+            () = spans.closed() => {}
+        }
+        if ARE_HEARD.swap(false, Ordering::Relaxed) {
+            // All listeners of a process get a signal at once: the command's are here as well.
+            self.forget();
+        }
+        self.next().await
+    }
+
     /// The next one that nobody else hears. Cancel safe.
     pub(super) async fn next(&mut self) -> SignalKind {
         loop {
-            let kind = std::future::poll_fn(|cx| {
-                for (kind, signal) in &mut self.heard {
-                    if let std::task::Poll::Ready(Some(())) = signal.poll_recv(cx) {
-                        return std::task::Poll::Ready(*kind);
-                    }
-                }
-                std::task::Poll::Pending
-            })
-            .await;
+            let kind = self.came().await;
             if !ARE_HEARD.load(Ordering::Relaxed) {
                 return kind;
             }
         }
+    }
+
+    fn forget(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        for (_, signal) in &mut self.heard {
+            while signal.poll_recv(&mut cx).is_ready() {}
+        }
+    }
+
+    /// The next one, whoever else hears it.
+    async fn came(&mut self) -> SignalKind {
+        std::future::poll_fn(|cx| {
+            for (kind, signal) in &mut self.heard {
+                if let std::task::Poll::Ready(Some(())) = signal.poll_recv(cx) {
+                    return std::task::Poll::Ready(*kind);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
     }
 }
 

@@ -91,9 +91,9 @@ impl Collector {
         Self { url, posts }
     }
 
-    /// Has `command` send its spans here.
+    /// Has `command` send its spans here, and wait for that on a busy machine too.
     pub(crate) fn of<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &self.url)
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &self.url).env("VAKBUS_OTEL_EXIT_WAIT", "60s")
     }
 
     pub(crate) fn posts(&self) -> Vec<Post> {

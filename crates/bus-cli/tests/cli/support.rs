@@ -114,7 +114,7 @@ impl Place {
 }
 
 /// What changes how `vakbus` behaves and must not come from whoever runs the tests.
-const SETTINGS: [&str; 47] = [
+const SETTINGS: [&str; 49] = [
     "TRACEPARENT",
     "TRACESTATE",
     "VAKBUS_WORKSPACE",
@@ -155,6 +155,8 @@ const SETTINGS: [&str; 47] = [
     "OTEL_EXPORTER_OTLP_PROTOCOL",
     "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
     "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "VAKBUS_OTEL",
     "OTEL_EXPORTER_OTLP_CERTIFICATE",
     "OTEL_SERVICE_NAME",
     "OTEL_RESOURCE_ATTRIBUTES",

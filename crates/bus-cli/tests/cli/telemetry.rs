@@ -283,14 +283,52 @@ fn a_wrong_setting_is_told_by_its_name_before_anything_is_done() {
 #[test]
 fn what_switches_spans_off_does_so_whatever_else_is_set() {
     let collector = Collector::new();
-    for (name, value) in [("OTEL_SDK_DISABLED", "TRUE"), ("OTEL_TRACES_EXPORTER", "none")] {
+    for (name, value) in
+        [("OTEL_SDK_DISABLED", "TRUE"), ("OTEL_TRACES_EXPORTER", "none"), ("VAKBUS_OTEL", "off")]
+    {
         let place = Place::new();
+        let mut wrong = place.command();
+        wrong.args(["task", "send", "hello"]).env(name, value);
+        wrong.env("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
+        assert_eq!(run(wrong, "").code, Some(0), "{name}");
         let mut command = place.command();
         collector.of(command.args(["task", "send", "hello"]));
         command.env(name, value).env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
         assert_eq!(run(command, "").code, Some(0), "{name}");
     }
     assert!(collector.posts().is_empty());
+}
+
+#[test]
+fn what_exports_no_spans_does_not_mind_variables_of_others() {
+    let place = Place::new();
+    let long = "x".repeat(500);
+    for (args, name, value) in [
+        (&["completions", "bash"][..], "OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+        (&["config", "show"], "OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+        (&["task", "send", "a"], "OTEL_EXPORTER_OTLP_PROTOCOL", "x"),
+        (&["task", "send", "b"], "OTEL_SERVICE_NAME", &long),
+    ] {
+        let mut command = place.command();
+        command.args(args).env(name, value);
+        let outcome = run(command, "");
+        assert_eq!(outcome.code, Some(0), "{name}: {outcome:?}");
+        assert!(!outcome.stdout.contains(value), "{name}: {outcome:?}");
+    }
+}
+
+#[test]
+fn headers_for_traces_alone_come_before_those_for_all() {
+    let (place, collector) = (Place::new(), Collector::new());
+    let mut sending = place.command();
+    collector.of(sending.args(["task", "send", "hello"]));
+    sending
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=canary,x-other=1")
+        .env("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=mine");
+    assert_eq!(run(sending, "").code, Some(0));
+    let post = collector.posts().remove(0);
+    assert_eq!(post.headers["authorization"], "mine");
+    assert!(!post.headers.contains_key("x-other"), "{post:?}");
 }
 
 #[test]
@@ -314,20 +352,23 @@ fn a_collector_that_hangs_costs_a_command_its_wait_and_a_warning() {
 }
 
 #[test]
-fn a_collector_that_is_away_costs_a_command_one_warning() {
-    let place = Place::new();
+fn a_collector_that_is_away_costs_a_command_a_warning_and_the_count_of_lost_spans() {
+    let (place, (url, _nobody)) = (Place::new(), nobody());
     let mut command = place.command();
-    command.args(["task", "send", "hello"]).env("OTEL_EXPORTER_OTLP_ENDPOINT", nobody());
+    command.args(["task", "send", "hello"]).env("OTEL_EXPORTER_OTLP_ENDPOINT", url);
+    command.env("VAKBUS_OTEL_EXIT_WAIT", "60s");
     let outcome = run(command, "");
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(outcome.stderr.matches("spans are").count(), 1, "{outcome:?}");
     assert!(outcome.stderr.contains("spans are not exported"), "{outcome:?}");
+    assert!(outcome.stderr.contains("1 spans were lost"), "{outcome:?}");
 }
 
-/// A place on this machine where nobody listens.
-fn nobody() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+/// A place on this machine where nobody listens, for as long as the socket is held.
+fn nobody() -> (String, tokio::net::TcpSocket) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    (format!("http://{}", socket.local_addr().unwrap()), socket)
 }
 
 #[test]
@@ -340,7 +381,9 @@ fn what_ends_a_command_by_a_signal_lets_its_spans_out_first() {
     let mut worker = scene.place.start(&worker);
     worker.says("serving r");
     let sender = scene.command(&["task", "send", "--role", "r", "--wait", "hello"]);
-    let sender = Running::start(sender);
+    let mut sender = Running::start(sender);
+    // Its span is told by then.
+    sender.says("sent task");
     begun.next().unwrap();
     // Not Ctrl-C: whoever runs the tests in the background has that ignored, which is kept.
     sender.signal(Signal::TERM);
@@ -350,6 +393,22 @@ fn what_ends_a_command_by_a_signal_lets_its_spans_out_first() {
     worker.signal(Signal::TERM);
     assert_eq!(worker.ended().code, Some(0));
     scene.daemon.stop();
+}
+
+#[test]
+fn a_collector_that_hangs_keeps_a_signal_back_for_a_moment_alone() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let collector = Collector::answering(None);
+    let mut sending = place.command();
+    collector.of(sending.args(["task", "send", "--role", "r", "--wait", "hello"]));
+    // Far longer than anybody here waits for a command.
+    sending.env("VAKBUS_OTEL_EXIT_WAIT", "1h");
+    let sender = Running::start(sending);
+    collector.waits_for_posts(1);
+    sender.signal(Signal::TERM);
+    assert_eq!(sender.ended().code, None);
+    daemon.stop();
 }
 
 #[test]

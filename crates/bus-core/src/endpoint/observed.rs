@@ -1,12 +1,17 @@
 //! The spans of an endpoint that is observed: those of sends, and those of work on what came.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use bus_envelope::{Draft, MessageEnvelope, Timestamp, TraceContext};
-use bus_subjects::{SessionId, Subject};
+use bus_subjects::{Address, AddressKind, SessionId, Subject};
 
 use super::{Endpoint, Opened, chain::Batch, live::must_be_signed, send::Failed};
-use crate::{Delivery, Error, ErrorKind, Operation, Receipt, Result, Span, TaskEvent, Verdict};
+use crate::{
+    Delivery, Error, ErrorKind, Operation, Outcome, Receipt, Result, Span, TaskEvent, Verdict,
+};
 
 /// The span of a message that is sent.
 pub(super) struct Sending {
@@ -17,6 +22,8 @@ pub(super) struct Sending {
     began: Timestamp,
     session: Option<SessionId>,
     body_bytes: usize,
+    /// A message that is stored by a repeat is sent once all the same.
+    is_told: AtomicBool,
 }
 
 /// What is known of that span before the message is stamped.
@@ -52,9 +59,12 @@ impl Endpoint {
         Some(Begun { parent, body_bytes: draft.payload.len() })
     }
 
-    /// Tells the span of a message of which is known whether it was sent.
+    /// Tells the span of a message of which is known whether it was sent; the first time alone.
     pub(super) fn tell_sent(&self, sending: Option<&Sending>, failure: Option<ErrorKind>) {
         let (Some(sending), Some(observer)) = (sending, &self.0.tracing.observer) else { return };
+        if sending.is_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
         observer.ended(&Span {
             operation: Operation::Send,
             trace: &sending.trace,
@@ -72,15 +82,23 @@ impl Endpoint {
         });
     }
 
-    /// Tells the spans of messages that were stored together.
+    /// Tells the spans of messages that were stored together or not. While nobody knows that they
+    /// are not told: the next send on their subjects finds out.
     pub(super) fn tell_stored(&self, batch: &Batch, stored: &Result<Vec<Result<Receipt, Failed>>>) {
         if !self.0.tracing.is_observed() {
             return;
         }
         for (at, prepared) in batch.0.iter().enumerate() {
             let failure = match stored {
+                Err(error) if error.outcome() == Outcome::Unknown => continue,
                 Err(error) => Some(error.kind()),
-                Ok(each) => each.get(at).and_then(|one| one.as_ref().err()).map(Failed::kind),
+                Ok(each) => match each.get(at) {
+                    // Another worker's letter about the same task, or this one gets another id.
+                    Some(Err(Failed::Duplicate(_))) if is_letter(&prepared.frame.subject) => {
+                        continue;
+                    }
+                    one => one.and_then(|one| one.as_ref().err()).map(Failed::kind),
+                },
             };
             self.tell_sent(prepared.sending.as_deref(), failure);
         }
@@ -100,9 +118,14 @@ impl Begun {
                 began: envelope.time,
                 session: envelope.lineage.session.clone(),
                 body_bytes,
+                is_told: AtomicBool::new(false),
             })
         })
     }
+}
+
+fn is_letter(subject: &Subject) -> bool {
+    Address::kind_of(subject).is_ok_and(|kind| kind == AddressKind::DeadLetter)
 }
 
 impl Seen {

@@ -95,11 +95,16 @@ impl Endpoint {
         let mut pause = PAUSE_MIN;
         for _ in 0..RECORDS_MAX {
             let read = self.read_on(&mut reading, &pending, state, &see).await;
-            if let Some(sent) = read.map_err(|error| pending.of(error))? {
+            let read = read.map_err(|error| {
+                self.tell_pending(&pending, &error);
+                pending.of(error)
+            });
+            if let Some(sent) = read? {
                 return Ok(sent);
             }
             pending.settle(reading.seen);
             if let Some(lost) = pending.lost.take() {
+                self.tell_pending(&pending, &lost);
                 return Err(NotRecorded::Failed(lost));
             }
             if pending.sent.is_none() {
@@ -130,6 +135,12 @@ impl Endpoint {
         let detail = format!("the head moved {RECORDS_MAX} times before this record was stored");
         let error = Error::new(ErrorKind::Conflict, "record", detail).at(&reading.filter);
         Err(NotRecorded::Failed(pending.of(error)))
+    }
+
+    /// Tells the span of a record that nobody found, and that this call no longer looks for.
+    fn tell_pending(&self, pending: &Pending, error: &Error) {
+        let sending = pending.sent.as_ref().and_then(|sent| sent.sending.as_deref());
+        self.tell_sent(sending, Some(error.kind()));
     }
 
     fn begin_reading(&self, draft: &Draft) -> Result<Reading> {

@@ -214,10 +214,7 @@ impl Endpoint {
             },
             _ => self.append_all(&batch, again).await,
         };
-        // A repeat is the same span, which was told with what became of it at first.
-        if !again {
-            self.tell_stored(&batch, &stored);
-        }
+        self.tell_stored(&batch, &stored);
         match &stored {
             Err(error) if error.outcome() == Outcome::Unknown => {}
             _ => locked.settle(&batch),
