@@ -29,10 +29,17 @@ impl Repo {
         &self.root
     }
 
-    /// A cargo call from the root of the workspace.
+    /// A cargo call from the root of the workspace. Build scripts ask for what cargo tells a program
+    /// that it runs: with ours they would run again, and much be built anew.
     pub(crate) fn cargo<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(cargo_program());
         command.current_dir(&self.root).args(words);
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if FROM_CARGO.iter().any(|start| text.starts_with(start)) {
+                command.env_remove(&name);
+            }
+        }
         command
     }
 
@@ -124,3 +131,7 @@ pub(crate) fn name_of(command: &Command) -> String {
 fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))
 }
+
+/// How the variables begin that cargo sets for a program that it runs.
+pub(crate) const FROM_CARGO: [&str; 5] =
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_", "CARGO_PRIMARY_"];

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use crate::nats;
-use crate::repo::{self, Repo};
+use crate::repo::Repo;
 use crate::steps::Outcome;
 
 /// Runs every test of the workspace; a target that fails is run once more.
