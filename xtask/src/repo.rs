@@ -135,3 +135,15 @@ fn cargo_program() -> OsString {
 /// How the variables begin that cargo sets for a program that it runs.
 pub(crate) const FROM_CARGO: [&str; 5] =
     ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_", "CARGO_PRIMARY_"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cargo_that_we_call_is_told_nothing_of_our_own_package() {
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+        let command = Repo { root: PathBuf::from("/") }.cargo(["build"]);
+        assert!(command.get_envs().any(|(name, value)| name == "CARGO_PKG_NAME" && value.is_none()));
+    }
+}
