@@ -403,3 +403,18 @@ async fn a_slow_answer_to_others_brings_nothing_before_a_record_without_room() {
     place.drain().await;
     assert_eq!(place.ids_at_hub().await, [first, second]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_courier_busy_for_minutes_brings_nothing_before_a_record_without_room() {
+    let place = Place::new().await;
+    let first = place.boss.send(task(&place.home, "a")).await.unwrap().id;
+    for id in ["x", "y", "z"] {
+        let frame_id = FrameId::parse(id).unwrap();
+        place.smuggle("boss", Frame::new(place.home.tasks().subject(), frame_id, "forged")).await;
+    }
+    let second = place.boss.send(task(&place.home, "b")).await.unwrap().id;
+    place.hub.fail(Op::Append, WORK, Fault::Refused(ErrorKind::Full), 1);
+    place.flaky.fail(Op::Append, "vak.dlq.", Fault::SlowBefore(Duration::from_secs(30)), 3);
+    place.drain().await;
+    assert_eq!(place.ids_at_hub().await, [first, second]);
+}

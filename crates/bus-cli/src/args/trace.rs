@@ -13,13 +13,14 @@ pub(crate) struct TraceArgs {
 }
 
 const TRACE_HELP: &str = "\
-Looks through what is kept: queues, dead letters with the tasks in them, receipts, approvals, and the
-mailbox of who asks. It reads them all, so it takes longer the more there is. What led to what is said
+Looks through what is kept: queues, dead letters with the tasks in them, receipts, approvals, the
+mailbox of who asks, and recordings, of which the events of one agent that have one cause are one line.
+It reads them all, so it takes longer the more there is. What led to what is said
 by the messages themselves, by the hash of their cause; a cause that is kept no more is named as such:
 the task of a receipt has left its queue. What it cannot see stands below the tree.
 
 With --json a line for each message, leaves first named by their cause: leaf, cause, depth, kind, id,
-subject, agent, time, traceparent, position, seen; and a last one: events, missing, unreadable, not_seen.
+subject, agent, time, traceparent, position, recorded (events, bytes, until), seen; and a last one: events, missing, unreadable, not_seen.
 Exit code 1: nothing of that is kept.
 
 Examples:

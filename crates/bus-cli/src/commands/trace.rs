@@ -1,5 +1,6 @@
 //! `vakbus trace`: one chain of causes, as far as it is kept, as a tree.
 
+mod recorded;
 mod scan;
 mod tree;
 
@@ -56,13 +57,21 @@ fn nothing(args: &TraceArgs, found: &Found) -> CliError {
 /// What this command cannot look at, in words.
 fn unseen(found: &Found) -> Vec<String> {
     let mut unseen = vec![
-        "live events, which nobody keeps".to_owned(),
+        "live events that nobody recorded".to_owned(),
         "the mailboxes of other agents".to_owned(),
     ];
     unseen.extend(found.denied.iter().map(|kind| format!("{kind}s, which you may not read")));
     if found.is_cut {
         let what = "what only further looks would find: the chain is longer than";
         unseen.push(format!("{what} {} looks reach", scan::PASSES_MAX));
+    }
+    if found.unheard > 0 {
+        let events = out::counted(found.unheard, "event", "events");
+        unseen.push(format!("{events} that recorders did not hear"));
+    }
+    if found.refused > 0 {
+        let events = out::counted(found.refused, "recorded event", "recorded events");
+        unseen.push(format!("{events} damaged, forged, or sealed for others"));
     }
     let unreadable = unreadable(found);
     if unreadable > 0 {
@@ -106,6 +115,11 @@ fn node_json(node: &Node) -> Value {
         "traceparent": node.traceparent,
         "position": node.position.map(|position| position.0),
         "unreadable": node.unreadable,
+        "recorded": node.run.map(|run| json!({
+            "events": run.events,
+            "bytes": run.bytes,
+            "until": run.until.to_string(),
+        })),
         "seen": true,
     })
 }
@@ -133,6 +147,12 @@ fn node_words(node: &Node) -> String {
     let Node { kind, words, agent, .. } = node;
     let time = node.time.to_string();
     let time = time.get(..19).unwrap_or(&time);
+    if let Some(run) = node.run {
+        let events = out::counted(run.events, "event", "events");
+        let until = run.until.to_string();
+        let until = until.get(11..19).unwrap_or(&until);
+        return format!("{kind}  {events}, {} bytes  {agent}  {time} to {until}", run.bytes);
+    }
     match (&node.unreadable, node.position) {
         (Some(why), _) => format!("{kind}{position}  {agent}  {time}  cannot be opened: {why}"),
         (None, None) => format!("{kind}  {words}  {agent}  {time}  kept in its dead letter"),

@@ -25,6 +25,7 @@ mod doctor;
 mod emit;
 mod evidence;
 mod failures;
+mod frozen;
 mod guide;
 mod help;
 mod hooks;

@@ -167,3 +167,27 @@ fn on_a_server_a_recording_is_seen_from_another_machine() {
     let texts = shown(&viewer.ended());
     assert_eq!(texts, [(json!("one"), true), (json!("two"), true), (json!("three"), false)]);
 }
+
+#[test]
+fn a_trace_tells_what_was_recorded_of_a_task_as_one_line() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let script = "printf one; sleep 0.01; printf two";
+    let (outcome, summary) = place.swarm("a\n", &["--record", "--", "sh", "-c", script]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let receipts = place.run(&["receipts", "ls", "--json"]);
+    let task = lines(&receipts)[0]["task"].as_str().unwrap().to_owned();
+    let traced = place.run(&["trace", &task, "--json"]);
+    assert_eq!(traced.code, Some(0), "{traced:?}");
+    let told = lines(&traced);
+    let recorded: Vec<&Value> = told.iter().filter(|line| line["kind"] == "terminal").collect();
+    let [recorded] = recorded[..] else { panic!("{traced:?}") };
+    assert_eq!(recorded["recorded"]["events"], summary["recorded"]["events"], "{traced:?}");
+    assert!(recorded["recorded"]["bytes"].as_u64().unwrap() >= 6, "{traced:?}");
+    // Led to by the task, as its receipt is.
+    let receipt = told.iter().find(|line| line["kind"] == "receipt").unwrap();
+    assert_eq!(recorded["cause"], receipt["cause"], "{traced:?}");
+    let shown = place.run(&["trace", &task]).stdout;
+    assert!(shown.contains("─ terminal  "), "{shown}");
+    daemon.stop();
+}

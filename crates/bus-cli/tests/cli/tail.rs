@@ -189,7 +189,7 @@ fn a_cause_that_was_not_kept_is_named() {
     let shown = scene.place.run(&["trace", "t-1"]).stdout;
     assert!(shown.starts_with("task t-1   1 message, 1 not kept\n└─ [not kept] "), "{shown}");
     assert!(shown.contains("\n   └─ receipt 1  exit 0, attempt 1  cli-worker  "), "{shown}");
-    assert!(shown.contains("\nnot seen: live events, which nobody keeps; "), "{shown}");
+    assert!(shown.contains("\nnot seen: live events that nobody recorded; "), "{shown}");
     scene.end();
 }
 

@@ -103,7 +103,7 @@ impl Shift<'_> {
         while let Some((mut part, unsure)) = parts.pop() {
             if part.len() > 1 {
                 // A part before it may have found that there is no room.
-                part.retain_mut(|parcel| self.rooms.lets_pass(parcel));
+                part = self.passing(part)?;
             }
             if part.len() < 2 {
                 if !self.send_each(part, unsure).await? {
@@ -132,13 +132,24 @@ impl Shift<'_> {
         Ok(())
     }
 
+    /// Those for which there may be room.
+    fn passing<'a>(&mut self, part: Vec<Parcel<'a>>) -> Result<Vec<Parcel<'a>>> {
+        let mut passing = Vec::with_capacity(part.len());
+        for mut parcel in part {
+            if self.rooms.lets_pass(&mut parcel)? {
+                passing.push(parcel);
+            }
+        }
+        Ok(passing)
+    }
+
     /// Sends one after the other, of which a copy may have been stored when that is `unsure`; says
     /// whether the courier goes on.
     async fn send_each(&mut self, run: Vec<Parcel<'_>>, unsure: bool) -> Result<bool> {
         let hub = &self.courier.hub;
         for mut parcel in run {
             // The one before it may have found that there is none.
-            if !self.rooms.lets_pass(&mut parcel) {
+            if !self.rooms.lets_pass(&mut parcel)? {
                 continue;
             }
             let Some(frame) = parcel.frame.clone() else { continue };

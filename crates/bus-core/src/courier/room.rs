@@ -9,12 +9,12 @@ use bus_subjects::Subject;
 use tokio::time::Instant;
 
 use super::carry::Parcel;
-use crate::{Seq, Verdict};
+use crate::{Error, ErrorKind, Result, Seq, Verdict};
 
 /// The records that were handed back because there was no room where they go.
 ///
-/// A record passes when none of its subject that was stored before it waits. What time it is
-/// decides nothing: an answer may take longer than the rest of those that wait for room.
+/// A record passes when none of its subject that was stored before it waits. What time it is does
+/// not let it pass: an answer may take longer than the rest of those that wait for room.
 #[derive(Default)]
 pub(super) struct Rooms {
     /// By subject and place in the outbox; when each comes again, `None` while it is in hand.
@@ -31,21 +31,26 @@ impl Rooms {
     }
 
     /// Whether a parcel may go now; one that may not waits with those of its subject before it.
-    pub(super) fn lets_pass(&mut self, parcel: &mut Parcel<'_>) -> bool {
-        let Some(frame) = &parcel.frame else { return true };
-        let (subject, seq) = (frame.subject.clone(), parcel.delivery.seq);
-        let Some(waiting) = self.waiting.get_mut(&subject) else { return true };
-        let now = Instant::now();
-        // What should have come and has not may have left the outbox by another way.
-        waiting.retain(|_, due| due.is_none_or(|due| now < due + OVERDUE_MAX));
-        let first = waiting.range(..seq).next().map(|(_, due)| *due);
-        let Some(due) = first else {
+    ///
+    /// # Errors
+    /// `Unavailable` when one of those has not come again for long: everything is to be taken anew,
+    /// in its order, whatever became of that one.
+    pub(super) fn lets_pass(&mut self, parcel: &mut Parcel<'_>) -> Result<bool> {
+        let Some(frame) = &parcel.frame else { return Ok(true) };
+        let waiting = self.waiting.get(&frame.subject);
+        let before = waiting.and_then(|waiting| waiting.range(..parcel.delivery.seq).next());
+        let Some((_, due)) = before else {
             self.left(parcel);
-            return true;
+            return Ok(true);
         };
+        let now = Instant::now();
+        if due.is_some_and(|due| now >= due + OVERDUE_MAX) {
+            let why = "a record that waits for room did not come again: all are taken anew";
+            return Err(Error::new(ErrorKind::Unavailable, "carry", why));
+        }
         let after = due.map_or(FULL_REST, |due| due.saturating_duration_since(now).max(AGAIN_MIN));
         self.hold(parcel, after);
-        false
+        Ok(false)
     }
 
     /// There is no room for a parcel: it is handed back, and those of its subject wait for it.
@@ -85,7 +90,7 @@ impl Rooms {
 
 /// How long what goes to a place without room waits before it is tried again.
 const FULL_REST: Duration = Duration::from_secs(30);
-/// How long those behind a record wait for it after it should have come again.
+/// How long those behind a record wait for it, after it should have come, before all come anew.
 const OVERDUE_MAX: Duration = Duration::from_secs(30);
 /// The shortest wait for a record that is due.
 const AGAIN_MIN: Duration = Duration::from_millis(100);

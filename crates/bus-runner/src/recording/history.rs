@@ -10,7 +10,7 @@ use bus_core::{
     Result, Seq, Standing, Stored, planes,
 };
 use bus_envelope::{EventHash, Timestamp, WireForm, wire::compact};
-use bus_subjects::{Filter, SessionId, Subject};
+use bus_subjects::{Address, Filter, SessionId, Subject};
 use bytes::Bytes;
 
 use super::{Batch, BatchItem, RecordingKind, RecordingKinds};
@@ -223,6 +223,23 @@ impl History {
             }
         }
         Ok((batches.into_iter().flat_map(|(items, _)| items).collect(), newest))
+    }
+
+    /// What one stored batch holds, whichever session and kind it is of: each event is opened as if
+    /// it were heard live, with the standing that it has by itself. Checkpoints of other batches
+    /// are not looked at.
+    #[must_use]
+    pub fn of_batch(endpoint: &Endpoint, stored: &Stored) -> Vec<PastItem> {
+        let kept = Address::parse(&stored.frame.subject);
+        let (kind, session) = match kept.ok().and_then(RecordingKind::of) {
+            Some(known) => known,
+            None => {
+                let detail = "the stored message is no part of a recording";
+                return vec![PastItem::Refused(corrupt(&stored.frame.subject, detail))];
+            }
+        };
+        let history = Self::new(endpoint.clone(), session);
+        history.open(kind, stored).into_iter().map(|timed| timed.item).collect()
     }
 
     /// What a stored batch holds. One that cannot be read is told as such.

@@ -22,6 +22,13 @@ impl RecordingKind {
     /// Both of them.
     pub const ALL: [Self; 2] = [Self::Tokens, Self::Terminal];
 
+    /// What is kept at this address of a recording: the kind, and of which session.
+    pub(super) fn of(kept: Address) -> Option<(Self, SessionId)> {
+        let Address::History { kind, key, .. } = kept else { return None };
+        let kind = Self::ALL.into_iter().find(|known| known.as_str() == kind.as_str())?;
+        Some((kind, SessionId::parse(key.as_str()).ok()?))
+    }
+
     /// Its name, as subjects have it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

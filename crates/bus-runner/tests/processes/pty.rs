@@ -129,8 +129,10 @@ async fn a_run_begins_with_the_size_of_that_moment() {
 #[tokio::test]
 async fn a_background_child_hears_of_the_hangup() {
     let mark = seconds();
-    let script = format!("sleep {mark} & exit 5");
-    let (report, _kept) = finished(&Ends::Terminal.shell(&script), "").await;
+    let mut spec = Ends::Terminal.shell(&format!("sleep {mark} & exit 5"));
+    // Long enough to hear of it on a busy machine, and shorter than the child would sleep.
+    spec.grace = Duration::from_secs(30);
+    let (report, _kept) = finished(&spec, "").await;
     assert_eq!((&report.exit, report.leftovers_killed), (&ExitKind::Exited { code: 5 }, false));
 }
 

@@ -10,6 +10,8 @@ use bus_envelope::{EventHash, MessageEnvelope, Timestamp, wire};
 use bus_evidence::{RECEIPT_COMPLETED, WorkReceipt};
 use bus_subjects::{Address, AddressKind, Filter, StreamName, Subject};
 
+use super::recorded::Run;
+
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -36,6 +38,8 @@ pub(super) struct Node {
     pub(super) traceparent: String,
     /// Where it is kept; none for a task that is kept in its dead letter.
     pub(super) position: Option<Seq>,
+    /// What was recorded: the first of such events, and these behind it.
+    pub(super) run: Option<Run>,
     /// Why it cannot be opened and checked: then its sender's word is all there is.
     pub(super) unreadable: Option<String>,
 }
@@ -48,6 +52,10 @@ pub(super) struct Found {
     pub(super) denied: BTreeSet<&'static str>,
     /// Whether the last pass still found something, so that there may be more.
     pub(super) is_cut: bool,
+    /// Recorded events that are damaged, or from nobody who may send them.
+    pub(super) refused: u64,
+    /// Events that a recorder did not hear.
+    pub(super) unheard: u64,
     traces: BTreeSet<String>,
     causes: BTreeSet<EventHash>,
     ids: BTreeSet<String>,
@@ -97,11 +105,16 @@ pub(super) async fn scan(endpoint: &Endpoint, wanted: &Wanted) -> Result<Found> 
     let seed: BTreeSet<EventHash> = found.causes.clone();
     found.is_cut = true;
     for _pass in 0..PASSES_MAX {
-        let before = (found.nodes.len(), found.causes.len(), found.traces.len());
+        let before = found.reach();
         for source in sources(endpoint)? {
             found.look(endpoint, &source, &seed).await?;
         }
-        if before == (found.nodes.len(), found.causes.len(), found.traces.len()) {
+        if before != found.reach() {
+            continue;
+        }
+        // Recordings are long, and seldom lead on: they come once nothing else does.
+        found.look_at_recordings(endpoint, &seed).await?;
+        if before == found.reach() {
             found.is_cut = false;
             break;
         }
@@ -124,6 +137,12 @@ fn sources(endpoint: &Endpoint) -> Result<Vec<Source>> {
 }
 
 impl Found {
+    /// How much is known that leads on.
+    fn reach(&self) -> (usize, usize, usize) {
+        let kept = self.nodes.values().filter(|node| node.run.is_none()).count();
+        (kept, self.causes.len(), self.traces.len())
+    }
+
     async fn look(
         &mut self,
         endpoint: &Endpoint,
@@ -170,7 +189,7 @@ impl Found {
     }
 
     /// Whether a message belongs to what is looked for, by what is found so far.
-    fn is_meant(
+    pub(super) fn is_meant(
         &mut self,
         envelope: &MessageEnvelope,
         leaf: EventHash,
@@ -221,6 +240,7 @@ impl Found {
             subject: envelope.subject,
             position,
             unreadable,
+            run: None,
         };
         self.nodes.insert(leaf, node);
     }
