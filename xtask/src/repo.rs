@@ -29,7 +29,7 @@ impl Repo {
         &self.root
     }
 
-    /// A cargo call from the root of the workspace. Build scripts ask for what cargo tells a program
+    /// A cargo call from the root of the workspace. Build scripts ask what cargo tells a program
     /// that it runs: with ours they would run again, and much be built anew.
     pub(crate) fn cargo<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(cargo_program());
@@ -144,6 +144,8 @@ mod tests {
     fn a_cargo_that_we_call_is_told_nothing_of_our_own_package() {
         assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
         let command = Repo { root: PathBuf::from("/") }.cargo(["build"]);
-        assert!(command.get_envs().any(|(name, value)| name == "CARGO_PKG_NAME" && value.is_none()));
+        assert!(
+            command.get_envs().any(|(name, value)| name == "CARGO_PKG_NAME" && value.is_none())
+        );
     }
 }

@@ -2,10 +2,7 @@
 
 /// The first line that was not printed, in the order shown, with where it stands in its page. `…`
 /// stands for anything within a line, alone for any lines; empty lines say nothing.
-pub(super) fn missing<'a>(
-    shown: &'a [(usize, String)],
-    printed: &str,
-) -> Option<(usize, &'a str)> {
+pub(super) fn missing<'a>(shown: &'a [(usize, String)], printed: &str) -> Option<(usize, &'a str)> {
     let mut printed = printed.lines();
     let says_something = |line: &str| !["", "…"].contains(&line.trim());
     shown
