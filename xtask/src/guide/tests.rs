@@ -58,7 +58,7 @@ fn a_page_with_a_command_that_hangs_is_not_good_and_ends() {
 fn after_a_command_that_went_wrong_none_is_run() {
     let scratch = Scratch::new("mark").unwrap();
     let mark = scratch.path().join("mark");
-    let text = format!("```sh\nfalse\ntail -f /dev/null; touch {}\n```\n", mark.display());
+    let text = format!("```sh\nfalse\ntail -f /dev/null\ntouch {}\n```\n", mark.display());
     assert_eq!(judge(&text), Some(false));
     assert!(!mark.exists());
 }

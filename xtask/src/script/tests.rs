@@ -7,9 +7,8 @@ fn texts(markdown: &str) -> Vec<(String, u8)> {
     script.commands.into_iter().map(|command| (command.text, command.expected)).collect()
 }
 
-fn shown(markdown: &str) -> Vec<(Range<usize>, Vec<(usize, String)>)> {
-    let script = Script::parse("page.md", markdown).unwrap();
-    script.shown.into_iter().map(|shown| (shown.commands, shown.lines)).collect()
+fn shown(markdown: &str) -> Vec<Shown> {
+    Script::parse("page.md", markdown).unwrap().shown
 }
 
 fn refused(markdown: &str) -> String {
@@ -78,7 +77,7 @@ fn a_word_given_to_a_command_takes_no_lines() {
 fn a_text_block_right_after_commands_is_what_they_print() {
     let markdown = "```sh\nmake a\n```\n```sh\nmake b\nmake c\n```\n\n```text\nok\n\nso\n```\n";
     let lines = vec![(10, "ok".to_owned()), (11, String::new()), (12, "so".to_owned())];
-    assert_eq!(shown(markdown), [(1..3, lines)]);
+    assert_eq!(shown(markdown), [Shown { commands: 1..3, lines }]);
 }
 
 #[test]
