@@ -18,12 +18,15 @@ mod claims;
 mod conformance;
 mod faults;
 mod fuzz;
+mod guide;
 mod layers;
 mod nats;
 mod page;
 mod readme;
 mod repo;
 mod scratch;
+mod script;
+mod shell;
 mod sim;
 mod spec;
 mod steps;
@@ -58,6 +61,10 @@ fn dispatch(mut args: Args) -> Result<bool> {
         "tidy" => plain(args, tidy::run),
         "layers" => plain(args, layers::run),
         "readme" => plain(args, readme::run),
+        "guide" => {
+            let options = guide::Options::parse(args)?;
+            guide::run(&Repo::find()?, &options)
+        }
         "conformance" => {
             let options = conformance::Options::parse(args)?;
             conformance::run(&Repo::find()?, &options)
@@ -106,13 +113,15 @@ const HELP: &str = "\
 The project's own tasks. Run from anywhere in the repository.
 
   cargo xtask check         the quick part: format, tidy, layers, promises, claims, clippy
-  cargo xtask test          everything CI runs: check, docs, all tests, conformance, README, deny
+  cargo xtask test          everything CI runs: check, docs, all tests, conformance, README, guide, deny
   cargo xtask tidy          house rules: `path:line: rule: text` for each violation
   cargo xtask layers        which crate may use which, held against `cargo metadata`
   cargo xtask spec [--accept]
                             recomputes the golden vectors in Python and compares the pages of
                             docs/spec with the files they describe; --accept: they were read again
   cargo xtask readme        runs the README's `sh` blocks as written, in a fresh clone
+  cargo xtask guide [PAGE]  runs the `sh` blocks of docs/guide, each page in a home of its own, and
+                            looks for what the pages say that they print; PAGE is part of a name
 
   cargo xtask conformance [--engine NAME]... [--cluster | --least-privilege] [--json]
                   [--write-docs] [FILTER]

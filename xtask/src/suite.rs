@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::repo::{self, Repo};
 use crate::steps::{self, Kind, Outcome, Step};
-use crate::{claims, conformance, fuzz, layers, readme, sim, spec, tested, tidy};
+use crate::{claims, conformance, fuzz, guide, layers, readme, sim, spec, tested, tidy};
 
 /// Runs the quick part.
 ///
@@ -48,7 +48,7 @@ const CHECK: [Step; 6] = [
     },
 ];
 
-const TEST: [Step; 9] = [
+const TEST: [Step; 10] = [
     Step { name: "deny", kind: Kind::Free, run: deny },
     Step { name: "spec", kind: Kind::Free, run: spec::step },
     Step {
@@ -68,6 +68,7 @@ const TEST: [Step; 9] = [
         kind: Kind::NeedsBuild,
         run: |repo| readme::run(repo).map(Outcome::from),
     },
+    Step { name: "guide", kind: Kind::NeedsBuild, run: guide::step },
     Step { name: "fuzz replay", kind: Kind::NeedsBuild, run: fuzz::replay },
     // Last, so that its closing lines are easy to find; doc tests and examples are included.
     Step { name: "tests", kind: Kind::NeedsBuild, run: tested::run },

@@ -48,7 +48,7 @@ pub(crate) use self::{
     backup::{BackupArgs, BackupCommand, RestoreArgs},
     call::{ReplyArgs, RequestArgs, Target},
     config::{ConfigCommand, flags},
-    daemon::UpArgs,
+    daemon::{StatusArgs, UpArgs},
     deploy::{DeployCommand, RenderArgs, RevokeArgs},
     dlq::{Chosen, DlqCommand, DlqDiscardArgs, DlqLsArgs, DlqRedriveArgs, DlqShowArgs, Meant},
     doctor::DoctorArgs,
@@ -153,7 +153,7 @@ pub(crate) enum Command {
     /// Run the daemon that keeps the bus of this data directory, or with --nats its nats-server.
     Up(UpArgs),
     /// Say which engine keeps the bus, whether it runs, and what it promises.
-    Status,
+    Status(StatusArgs),
     /// Look at everything that this bus rests on, and say how to mend what is wrong.
     Doctor(DoctorArgs),
     /// Copy what the bus keeps into a directory, while it is used; keys are not in it.

@@ -40,7 +40,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
     let Cli { command, global } = cli;
     match command {
         Command::Up(args) => up::run(&args, &global),
-        Command::Status => up::status(&global),
+        Command::Status(args) => up::status(&args, &global),
         Command::Task(command) => task::run(command, &global),
         Command::Worker(args) => worker::run(args, &global),
         Command::Queue(command) => queue::run(command, &global),

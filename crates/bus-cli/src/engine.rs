@@ -246,13 +246,19 @@ pub(crate) fn run<T>(
     global: &Global,
     work: impl AsyncFnOnce(&Session) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
-    block_on(async {
-        let session = Session::open(global).await?;
-        let done = work(&session).await;
-        let closed = session.close().await;
-        let done = done?;
-        closed.map(|()| done)
-    })
+    block_on(with(global, work))
+}
+
+/// As [`run`], on the runtime that there is.
+pub(crate) async fn with<T>(
+    global: &Global,
+    work: impl AsyncFnOnce(&Session) -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    let session = Session::open(global).await?;
+    let done = work(&session).await;
+    let closed = session.close().await;
+    let done = done?;
+    closed.map(|()| done)
 }
 
 /// Runs `work` on a runtime of its own. What it left behind is not waited for.

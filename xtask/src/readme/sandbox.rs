@@ -6,8 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::repo::{self, Repo};
 use crate::scratch::Scratch;
-
-use super::shell::{Ended, Shell};
+use crate::shell::{Ended, Shell};
 
 /// A copy of the files that are or could be committed, as a repository of one commit.
 pub(super) struct Sandbox {
@@ -36,7 +35,7 @@ impl Sandbox {
             path.push(":");
             path.push(outer);
         }
-        let shell = Shell::new(&clone)
+        let shell = Shell::new(&clone, scratch.path())
             .env("CARGO_TARGET_DIR", &target)
             .env("CARGO_INSTALL_ROOT", &installs)
             .env("VAKBUS_DATA_DIR", &data)
@@ -52,7 +51,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// When the shell cannot be started.
-    pub(super) fn run(&self, commands: &[&str], tell: impl FnMut(Ended)) -> Result<()> {
+    pub(super) fn run(&self, commands: &[&str], tell: impl FnMut(Ended) -> bool) -> Result<()> {
         self.shell.run(&self.scratch.folder("commands")?, commands, tell)
     }
 }

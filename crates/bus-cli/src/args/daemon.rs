@@ -1,6 +1,6 @@
 //! What `up` and `status` take.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueHint};
 
@@ -54,6 +54,15 @@ pub(crate) struct UpArgs {
     pub(crate) check: bool,
 }
 
+/// Say which engine keeps the bus.
+#[derive(Debug, Default, Args)]
+#[command(after_help = STATUS_HELP)]
+pub(crate) struct StatusArgs {
+    /// While no engine answers, look again for so long.
+    #[arg(long, value_name = "D", value_parser = some_time, conflicts_with = "memory")]
+    pub(crate) wait: Option<Duration>,
+}
+
 fn sync(text: &str) -> Result<SyncMode, String> {
     match text {
         "always" => Ok(SyncMode::Always),
@@ -62,6 +71,12 @@ fn sync(text: &str) -> Result<SyncMode, String> {
             .map_err(|error| format!("{error}; or `always`, which answers when it is on the disk")),
     }
 }
+
+const STATUS_HELP: &str = "\
+The exit code is 0 when the engine answers and 5 when none does, with --wait not before that time is
+over. A script that has started a daemon goes on when it answers:
+  vakbus up & vakbus status --wait 10s
+A login that the server refuses, or settings that are wrong, no waiting mends: that is told at once.";
 
 const UP_HELP: &str = "\
 One daemon serves one data directory. Once it takes connections it prints one line to stdout (JSON

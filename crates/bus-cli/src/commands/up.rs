@@ -41,7 +41,7 @@ use self::{
 };
 use super::task::durability;
 use crate::{
-    args::{Global, UpArgs},
+    args::{Global, StatusArgs, UpArgs},
     engine::{self, Paths, Running, cannot_open, disk_options, is_taken, open_disk},
     error::{CliError, Exit},
     gateway,
@@ -53,7 +53,7 @@ use crate::{
 /// Runs the daemon until it is told to stop.
 pub(crate) fn run(args: &UpArgs, global: &Global) -> Result<Exit, CliError> {
     if args.check {
-        return status(global);
+        return status(&StatusArgs::default(), global);
     }
     engine::block_on(async {
         match (args.nats, global.config.nats_url().is_some() && !global.memory) {

@@ -78,6 +78,26 @@ fn the_status_tells_whether_one_runs() {
 }
 
 #[test]
+fn the_status_is_waited_for_until_the_daemon_answers() {
+    let place = Place::new();
+    let waiting = place.start(&["status", "--wait", "60s", "--json"]);
+    let daemon = Daemon::start(&place);
+    let status = waiting.ended();
+    assert_eq!(status.code, Some(0), "{status:?}");
+    assert_eq!(status.json()["pid"], daemon.ready["pid"]);
+    daemon.stop();
+}
+
+#[test]
+fn a_status_that_nobody_gives_in_time_is_that_of_no_engine() {
+    let place = Place::new();
+    let status = place.run(&["status", "--wait", "200ms", "--json"]);
+    assert_eq!((status.code, status.json()["running"].clone()), (Some(5), Value::Bool(false)));
+    assert_eq!(place.run(&["status", "--wait", "0s"]).code, Some(2));
+    assert_eq!(place.run(&["status", "--wait", "1s", "--memory"]).code, Some(2));
+}
+
+#[test]
 fn what_was_sent_before_a_kill_is_there_after_it_once() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

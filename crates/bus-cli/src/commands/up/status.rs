@@ -1,10 +1,13 @@
 //! `vakbus status`: which engine keeps the bus, whether it runs, what it promises, how it stands.
 
+use std::time::Duration;
+
 use bus_core::{Lag, Promises, planes};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::{
-    args::Global,
+    args::{Global, StatusArgs},
     commands::task::durability,
     engine::{self, NatsPlace, Paths, Scope, Session},
     error::{CliError, Exit},
@@ -15,34 +18,41 @@ use crate::{
 };
 
 /// Says it; the exit code is that of an engine that cannot be reached when none runs.
-pub(crate) fn run(global: &Global) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &StatusArgs, global: &Global) -> Result<Exit, CliError> {
+    engine::block_on(async {
+        let until = args.wait.map(|wait| Instant::now() + wait);
+        loop {
+            let told = tell(global).await;
+            let code = told.as_ref().map_or_else(CliError::code, |code| *code);
+            if code != Exit::Unreachable {
+                return told;
+            }
+            if until.is_none_or(|until| Instant::now() >= until) {
+                none_runs(global)?;
+                return told;
+            }
+            sleep(PAUSE).await;
+        }
+    })
+}
+
+/// Asks the engine and says it; says nothing when none runs.
+async fn tell(global: &Global) -> Result<Exit, CliError> {
     let home = Home::locate(global.data_dir.as_deref())?;
     let paths = Paths::new(global, &home);
-    let place = match NatsPlace::find(global, &home, &Secrets::new(&global.config, &home)) {
-        Err(error) if error.code() == Exit::Unreachable => {
-            none_runs(global)?;
-            return Err(error);
-        }
-        found => found?,
-    };
+    let place = NatsPlace::find(global, &home, &Secrets::new(&global.config, &home))?;
     if place.is_none() && (global.memory || !paths.is_served()) {
-        none_runs(global)?;
         return Ok(Exit::Unreachable);
     }
-    let told = engine::run(global, async |session| {
+    engine::with(global, async |session| {
         let state = state(session).await?;
         match &place {
             Some(place) => tell_nats(place, &state, global)?,
             None => tell_daemon(&paths, &state, global)?,
         }
         Ok(Exit::Done)
-    });
-    if let Err(error) = &told
-        && error.code() == Exit::Unreachable
-    {
-        none_runs(global)?;
-    }
-    told
+    })
+    .await
 }
 
 /// What the engine says.
@@ -145,3 +155,6 @@ fn streams(global: &Global) -> Result<Vec<String>, CliError> {
     let streams = planes::workspace_streams(&global.workspace)?;
     Ok(streams.iter().map(|stream| stream.name.to_string()).collect())
 }
+
+/// The time between two looks. A look at a server that is away takes longer by itself.
+const PAUSE: Duration = Duration::from_millis(50);
