@@ -27,6 +27,7 @@ pub(crate) struct Process {
     pub(crate) metrics: Option<Arc<BusMetrics>>,
     pub(crate) asked: AtomicUsize,
     pub(crate) hangs: bool,
+    pub(crate) chores: Option<ChoreCounts>,
 }
 
 impl Sources for Process {
@@ -40,7 +41,7 @@ impl Sources for Process {
         let agents = self.metrics.as_ref().map(|metrics| (w1(), Arc::clone(metrics)));
         // One that has agents here leaves the counting of its engine to others.
         let carried = agents.is_none().then(|| self.traffic.report());
-        Counts { carried, agents }
+        Counts { carried, agents, chores: self.chores.clone() }
     }
 
     fn ask(&self) -> BoxFuture<'_, Result<Standing>> {

@@ -6,6 +6,7 @@ use bus_core::{Durability, Engine, ErrorKind, Identity, planes};
 use bus_link::{LinkBus, LinkOptions};
 
 use super::{
+    audit,
     checks::{self, Sync},
     finding::Finding,
     probes::{self, Asker},
@@ -48,6 +49,10 @@ pub(super) async fn findings(
             return Ok(findings);
         }
     };
+    // One that is not there yet has nothing to hold against.
+    if let Ok(auditor) = connect(paths, workspace.identity(&probes::name(Part::Auditor)?)).await {
+        findings.extend(audit::against(&*auditor, home, &global.workspace).await);
+    }
     let operator = connect(paths, workspace.identity(&probes::name(Part::Operator)?)).await;
     let worker = connect(paths, workspace.identity(&probes::name(Part::Worker)?)).await;
     if let Ok(operator) = &operator {

@@ -6,6 +6,7 @@ use bus_core::{Clock as _, Durability, Engine, SystemClock, planes};
 use bus_nats::{Inspection, NatsBus, StreamStanding, permissions::Layout};
 
 use super::{
+    audit,
     checks::{self, Sync},
     finding::Finding,
     local::told,
@@ -47,6 +48,19 @@ pub(super) async fn findings(
     match seen {
         Ok(seen) => findings.extend(of(&seen)),
         Err(error) => findings.push(Finding::skipped("streams", error.to_string())),
+    }
+    let auditor = probes::name(Part::Auditor)?;
+    let is_there = workspace.identity(&auditor).is_ok();
+    // Where everybody logs in alike, this login reads it as well.
+    match is_there.then_some(place.look_as(&workspace, &auditor)) {
+        None => {}
+        Some(look) => match look.await {
+            Ok(own) => {
+                let own = own.as_ref().unwrap_or(&bus);
+                findings.extend(audit::against(own, home, workspace.name()).await);
+            }
+            Err(error) => findings.push(told("audit", &error)),
+        },
     }
     findings.extend(permissions(place, &workspace, &bus).await?);
     Ok(findings)
