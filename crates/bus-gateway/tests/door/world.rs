@@ -11,7 +11,7 @@ use std::{
 use bus_core::{
     BoxFuture, BusMetrics, Engine, Expect, Frame, FrameId, Metered, Result, Traffic, planes,
 };
-use bus_gateway::{Build, Counts, Gateway, Sources, Standing};
+use bus_gateway::{Build, ChoreCounts, Counts, Gateway, Sources, Standing};
 use bus_mem::InMemoryBus;
 use bus_subjects::{Subject, WorkspaceId};
 use tokio::{
@@ -64,7 +64,7 @@ impl Process {
         for stream in planes::workspace_streams(&w1()).unwrap() {
             engine.declare(stream).await.unwrap();
         }
-        Self { engine, traffic, metrics: None, asked: AtomicUsize::new(0), hangs: false }
+        Self { engine, traffic, metrics: None, asked: AtomicUsize::new(0), hangs: false, chores: None }
     }
 
     /// Has a task wait in the queue of `role`.

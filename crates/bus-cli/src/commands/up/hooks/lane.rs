@@ -44,7 +44,7 @@ impl Lane {
             let endpoint = self.endpoint.borrow().clone();
             if queue.news.is_empty() || Instant::now() >= look_at {
                 look_at = Instant::now() + LOOK_EVERY;
-                let looked = self.look(&endpoint, &mut queue).await;
+                let looked = self.look(&endpoint, &mut queue, &stop).await;
                 told.note(looked.err().map(|error| {
                     let what = format!("the hook for {} waits: {error}", self.topic.plural());
                     CliError::new(error.code(), what).as_warning()
@@ -84,7 +84,12 @@ impl Lane {
     }
 
     /// Takes in what is new.
-    async fn look(&self, endpoint: &Endpoint, queue: &mut Queue) -> Result<(), CliError> {
+    async fn look(
+        &self,
+        endpoint: &Endpoint,
+        queue: &mut Queue,
+        stop: &CancellationToken,
+    ) -> Result<(), CliError> {
         let (stream, filter) = self.topic.source(endpoint)?;
         let from = match queue.next {
             Some(next) => next,
@@ -111,7 +116,7 @@ impl Lane {
             if let Some(Waits { error, .. }) = waits {
                 return Err(error.into());
             }
-            if count < RECORDS_MAX {
+            if count < RECORDS_MAX || stop.is_cancelled() {
                 return Ok(());
             }
         }
