@@ -154,8 +154,8 @@ impl Audit {
         Ok(Open { log, places: [receipts, approvals], signed })
     }
 
-    /// Notes the sessions whose records an earlier process wrote before `next` and did not sign for:
-    /// it was killed, or could not.
+    /// Notes the sessions whose records an earlier process wrote before `next` and did not sign
+    /// for: it was killed, or could not.
     async fn find_unsigned(&mut self, signed: &mut Signed, next: Seq) -> Result<(), CliError> {
         if next == Seq(1) {
             // All of it is read anew, and noted then. The note was of another stream, if any.

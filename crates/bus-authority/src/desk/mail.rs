@@ -80,8 +80,8 @@ impl Approvals {
         if is_ambiguous { Err(Refusal::Ambiguous.into()) } else { Ok(found) }
     }
 
-    /// Opens the mailbox, and says after how long without a message it counts as read to its end: an
-    /// engine that takes long to open it takes long to hand out.
+    /// Opens the mailbox, and says after how long without a message it counts as read to its end:
+    /// an engine that takes long to open it takes long to hand out.
     pub(super) async fn open_mailbox(&self) -> Result<(Mailbox, Duration)> {
         let began = Instant::now();
         let mailbox = self.endpoint.mailbox(self.lease).await?;

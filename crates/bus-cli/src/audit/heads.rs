@@ -68,8 +68,8 @@ impl Heads {
         Self { home, workspace, heads: HashMap::new(), missing: BTreeMap::new(), max: HEADS_MAX }
     }
 
-    /// Notes records that are new in the stream. A head that they do not go on from lacks something,
-    /// and is made again.
+    /// Notes records that are new in the stream. A head that they do not go on from lacks
+    /// something, and is made again.
     pub(super) fn note(&mut self, batch: &[AuditRecord], now: Timestamp) {
         for record in batch {
             let Some(session) = session_of(record) else { continue };
@@ -90,8 +90,8 @@ impl Heads {
         self.miss(session, from, true);
     }
 
-    /// Has the heads that are held, and those of the sessions `more` from `from` on, made again from
-    /// the stream: records may have come into the audit log that were not noted.
+    /// Has the heads that are held, and those of the sessions `more` from `from` on, made again
+    /// from the stream: records may have come into the audit log that were not noted.
     pub(super) fn doubt(&mut self, more: impl IntoIterator<Item = SessionId>, from: Seq) {
         for (session, head) in std::mem::take(&mut self.heads) {
             let after = Seq(head.seen.0.saturating_add(1));

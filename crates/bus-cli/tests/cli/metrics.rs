@@ -108,7 +108,8 @@ fn what_a_daemon_does_beside_serving_is_on_its_page() {
     assert_eq!(place.run(&request).code, Some(0));
     shows(http, "vakbus_approvals_waiting{workspace=\"default\"}", 1.0);
     sends(&place, "coder");
-    let worker = ["worker", "--role", "coder", "--until-empty", "--max-retries", "0", "--", "false"];
+    let worker =
+        ["worker", "--role", "coder", "--until-empty", "--max-retries", "0", "--", "false"];
     assert_eq!(place.run(&worker).code, Some(3));
     let letters = "vakbus_dead_letters_total{workspace=\"default\",reason=\"exhausted\"}";
     shows(http, letters, 1.0);

@@ -26,8 +26,8 @@ impl Endpoint {
         self.open_of(frame, AclPolicy::can_publish)
     }
 
-    /// As [`Endpoint::open`] for a record, whose time of storing the bus says: a signer whose key was
-    /// revoked later counts for it, and so does one who is gone, where its certificate is kept.
+    /// As [`Endpoint::open`] for a record, whose time of storing the bus says: a signer whose key
+    /// was revoked later counts for it, and so does one who is gone, where its certificate is kept.
     ///
     /// What is done now is opened by [`Endpoint::open`]; this reads what was done.
     ///

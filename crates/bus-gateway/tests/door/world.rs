@@ -64,7 +64,8 @@ impl Process {
         for stream in planes::workspace_streams(&w1()).unwrap() {
             engine.declare(stream).await.unwrap();
         }
-        Self { engine, traffic, metrics: None, asked: AtomicUsize::new(0), hangs: false, chores: None }
+        let asked = AtomicUsize::new(0);
+        Self { engine, traffic, metrics: None, asked, hangs: false, chores: None }
     }
 
     /// Has a task wait in the queue of `role`.

@@ -42,11 +42,10 @@ fn certificates<'a>(
     endpoint: &Endpoint,
     records: impl Iterator<Item = &'a Kept>,
 ) -> Result<Vec<String>, CliError> {
-    let roster = session.workspace.living_roster()?;
     let mut tokens: BTreeMap<String, String> = BTreeMap::new();
     // Each record is asked for its signer: a key may have been revoked between two of them.
     for record in records.filter(|record| record.envelope.signature.is_some()) {
-        let signer = record.signer(&roster)?;
+        let signer = record.signer(session.roster())?;
         tokens.entry(signer.nkey.text()).or_insert_with(|| signer.token().to_owned());
     }
     let own = endpoint.identity().certificate();

@@ -44,8 +44,7 @@ async fn of_receipt(
     let log = log_of(agent, &of, envelopes.iter().map(|(_, kept)| &kept.envelope))?;
     let place = envelopes.iter().zip(0_u64..).find(|((at, _), _)| *at == seq);
     let Some(((_, kept), index)) = place else { return Err(wanted.missing()) };
-    let roster = session.workspace.living_roster()?;
-    let (signer, envelope) = (kept.signer(&roster)?, &kept.envelope);
+    let (signer, envelope) = (kept.signer(session.roster())?, &kept.envelope);
     let proof = log
         .inclusion(index, envelope, &signer, agent.endpoint.identity())
         .map_err(|error| refused(&error))?;

@@ -58,8 +58,8 @@ impl Caller {
         &self.counts
     }
 
-    /// Has the hook hear of `body`, or gives up after the last try, which is told: after eight tries
-    /// of ten seconds at most and the pauses between them. A stop settles nothing.
+    /// Has the hook hear of `body`, or gives up after the last try, which is told: after eight
+    /// tries of ten seconds at most and the pauses between them. A stop settles nothing.
     pub(super) async fn tell(&self, body: &Value, stop: &CancellationToken) -> Option<Settled> {
         let mut tries = 0_u32;
         loop {
