@@ -88,8 +88,8 @@ impl Approvals {
     }
 
     /// Refuses an id that an earlier approval of this agent in its session had, as far as its
-    /// answer or its end tell of it: the bus itself forgets ids after a while, and the answer to an old
-    /// question must not be taken for that to a new one.
+    /// answer or its end tell of it: the bus itself forgets ids after a while, and the answer to
+    /// an old question must not be taken for that to a new one.
     async fn check_unused(&self, id: &str) -> Result<()> {
         let name = ApprovalName::of_id(id);
         let (mut mailbox, moment) = self.open_mailbox().await?;

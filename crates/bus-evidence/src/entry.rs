@@ -10,8 +10,8 @@ use crate::base64;
 /// The line of an envelope, without its line feed.
 ///
 /// A payload that is not sealed is JSON as its sender wrote it, with line breaks if it had some.
-/// Such an envelope stands in a text of its own: nobody can keep a session from being exported by how it
-/// writes.
+/// Such an envelope stands in a text of its own: nobody can keep a session from being exported by
+/// how it writes.
 pub(crate) fn line_of(envelope: &MessageEnvelope) -> Vec<u8> {
     let json = json::encode(envelope);
     if !json.contains(&b'\n') {

@@ -11,8 +11,8 @@ use crate::Certificate;
 
 impl Roster {
     /// The same roster, which asks `find` for the certificate of a key whose word does not count
-    /// any more, by the public key as nkey text. What it finds counts for records alone, and is held to
-    /// the account key like any other.
+    /// any more, by the public key as nkey text. What it finds counts for records alone, and is
+    /// held to the account key like any other.
     #[must_use]
     pub fn keeping<E: Into<BoxError>>(
         mut self,
