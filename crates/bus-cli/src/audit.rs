@@ -112,6 +112,14 @@ impl Audit {
             let now = self.clock.now();
             let signed = self.heads.sign(now, is_end)?;
             if signed.is_empty() {
+                let away = self.heads.away();
+                if is_end && away > 0 {
+                    // What is signed makes room for those that wait.
+                    self.heads.rebuild(&*self.engine, now).await?;
+                    if self.heads.away() < away {
+                        continue;
+                    }
+                }
                 return Ok(());
             }
             let Some(Open { log, places, signed: mut noted }) = self.open.take() else {

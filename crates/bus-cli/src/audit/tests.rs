@@ -210,6 +210,22 @@ async fn sessions_beyond_those_in_memory_are_all_signed_for() {
 }
 
 #[tokio::test]
+async fn sessions_that_wait_behind_signed_ones_are_signed_for_at_the_end() {
+    let mut ground = Ground::new().await;
+    let mut audit = ground.audit();
+    audit.heads.max = 64;
+    for session in 0..150 {
+        ground.store(&format!("s{session}")).await;
+    }
+    audit.look().await.unwrap();
+    // Others wait, so these are signed at once.
+    audit.sign(false).await.unwrap();
+    assert_eq!(signed(&ground).len(), 64);
+    audit.sign(true).await.unwrap();
+    assert_eq!(signed(&ground).len(), 150);
+}
+
+#[tokio::test]
 async fn many_sessions_that_grow_by_turns_are_read_once() {
     let mut ground = Ground::new().await;
     let mut audit = ground.audit();
