@@ -31,6 +31,8 @@ struct Shared {
     rules: Mutex<Vec<Rule>>,
     calls: Mutex<Vec<Call>>,
     hung: Notify,
+    /// How long each delivery is on its way.
+    slow: Mutex<Duration>,
 }
 
 /// An operation of an engine or of one of its deliveries.
@@ -105,13 +107,19 @@ impl Flaky {
     #[must_use]
     pub fn new(inner: Arc<dyn Engine>) -> Self {
         let (rules, calls, hung) = (Mutex::default(), Mutex::default(), Notify::new());
-        Self(Arc::new(Shared { inner, rules, calls, hung }))
+        Self(Arc::new(Shared { inner, rules, calls, hung, slow: Mutex::default() }))
     }
 
     /// The next `times` calls of `op` whose place begins with `at` fail so.
     pub fn fail(&self, op: Op, at: &str, fault: Fault, times: u32) {
         let rule = Rule { op, at: at.to_owned(), fault, left: times };
         lock(&self.0.rules).push(rule);
+    }
+
+    /// Each delivery is so long on its way, and each consumer takes so long to be opened.
+    pub fn slow_down(&self, by: Duration) {
+        *lock(&self.0.slow) = by;
+        self.fail(Op::Consume, "", Fault::SlowBefore(by), u32::MAX);
     }
 
     /// Nothing fails any more.
@@ -283,6 +291,11 @@ impl Bus for Flaky {
                 let shared = Arc::clone(&shared);
                 async move {
                     let delivery = deliveries.next().await?;
+                    let slow = *lock(&shared.slow);
+                    if !slow.is_zero() {
+                        let pending = std::future::pending::<()>();
+                        let _over = tokio::time::timeout(slow, pending).await;
+                    }
                     Some((delivery.map(|delivery| watched(shared, delivery)), deliveries))
                 }
             })))

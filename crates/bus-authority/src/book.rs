@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bus_core::{EndKind, Endpoint, Opened, Result, Seq, Stored, planes};
 use bus_envelope::{EventHash, wire};
-use bus_subjects::{Address, AddressKind, Filter, SessionId};
+use bus_subjects::{Address, AddressKind, AgentId, Filter, SessionId};
 
 use crate::{
     Approval, ApprovalName, End, Event, Found,
@@ -21,6 +21,8 @@ pub struct Book {
     /// By position of the request: the order in which they were asked.
     pages: Vec<Approval>,
     by_leaf: HashMap<EventHash, usize>,
+    /// The newest request under each id that somebody chose in a session.
+    by_id: HashMap<(SessionId, AgentId, String), EventHash>,
     /// Ends whose request was not seen yet.
     early: HashMap<EventHash, Vec<(SessionId, Event)>>,
     passed_over: u64,
@@ -68,7 +70,8 @@ impl Book {
             let envelope = wire::decode(&frame.headers, &frame.body).ok()?;
             EndKind::of(&envelope.event_type)?;
         }
-        match endpoint.open(frame) {
+        // What was signed while its key was valid counts, whatever became of the key since.
+        match endpoint.open_record(stored) {
             Ok(opened) => self.apply(stored.seq, &opened, endpoint.is_by_resolver(&opened)),
             Err(error) => {
                 tracing::warn!(seq = stored.seq.0, %error, "a record of an approval is refused");
@@ -91,7 +94,9 @@ impl Book {
                 }
                 let lineage = &opened.envelope.lineage;
                 let by = lineage.agent.clone();
-                if let Some(old) = instead_of {
+                let old = self.by_id.insert((session.clone(), by.clone(), asked.id.clone()), leaf);
+                // A newer question under an id takes the place of the older one.
+                for old in instead_of.into_iter().chain(old) {
                     let (at, instead) = (opened.envelope.time, Some(asked.id.clone()));
                     let kind = EndKind::Superseded;
                     let end = End { kind, leaf, seq, by: by.clone(), at, instead };

@@ -74,14 +74,40 @@ impl Approvals {
     ///
     /// # Errors
     /// `Invalid` when no answer would allow what is asked for; `Conflict` when the id was used
-    /// before: then its verdict can be waited for by that id. Else those of
-    /// [`Endpoint::request_approval`].
+    /// before, also when the bus has forgotten that and an answer or an end tells of it: then its
+    /// verdict can be waited for by that id. Else those of [`Endpoint::request_approval`].
     pub async fn request(&self, id: Option<&str>, request: &ApprovalRequest) -> Result<Requested> {
         check_usable(request)?;
         let session = self.session()?.clone();
+        if let Some(id) = id {
+            self.check_unused(id).await?;
+        }
         let id = id.map_or_else(|| self.endpoint.new_id(), |id| Ok(id.to_owned()))?;
         let sent = self.endpoint.request_approval(id, request).await?;
         Ok(Requested { approval: sent.hash, id: sent.id, session })
+    }
+
+    /// Refuses an id that an earlier approval of this agent in its session had, as far as its
+    /// answer or its end tell of it: the bus itself forgets ids after a while, and the answer to
+    /// an old question must not be taken for that to a new one.
+    async fn check_unused(&self, id: &str) -> Result<()> {
+        let name = ApprovalName::of_id(id);
+        let (mut mailbox, moment) = self.open_mailbox().await?;
+        let at_hand = match self.find_now(&mut mailbox, &name, moment).await {
+            Ok(None) => false,
+            Ok(Some(notice)) => {
+                // Best effort: it is there again at the end of its lease at the latest.
+                let _released = notice.mail.later(Duration::ZERO).await;
+                true
+            }
+            Err(NotUsed::Failed(error)) => return Err(error),
+            Err(_) => true,
+        };
+        if at_hand || self.end_of(&name, &mut Seq(1)).await?.is_some() {
+            let detail = "an approval with this id was asked for before";
+            return Err(Error::new(ErrorKind::Conflict, "request approval", detail));
+        }
+        Ok(())
     }
 
     /// Takes the one use of the approval that `name` stands for, for exactly what `ask` says. Waits
@@ -102,9 +128,13 @@ impl Approvals {
         ask: &Ask<'_>,
         until: Option<Timestamp>,
     ) -> Result<Used, NotUsed> {
-        let mut mailbox = self.endpoint.mailbox(self.lease).await?;
-        if let Some(notice) = self.find_now(&mut mailbox, name).await? {
-            return self.consume_notice(notice, ask).await;
+        let (mut mailbox, mut moment) = self.open_mailbox().await?;
+        if let Some(until) = until {
+            // What comes later is waited for below.
+            moment = moment.min(until.since(self.endpoint.clock().now()));
+        }
+        if let Some(notice) = self.find_now(&mut mailbox, name, moment).await? {
+            return self.consume_named(notice, name, ask).await;
         }
         // A verdict that was used has left the mailbox: the record tells why there is none.
         let mut from = Seq(1);
@@ -127,7 +157,7 @@ impl Approvals {
             }
         };
         if let Some(notice) = notice {
-            return self.consume_notice(notice, ask).await;
+            return self.consume_named(notice, name, ask).await;
         }
         let end = self.end_of(name, &mut from).await?;
         Err(end.map_or(Refusal::Open, |end| Refusal::of(end.kind)).into())

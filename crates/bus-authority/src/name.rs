@@ -33,6 +33,12 @@ impl ApprovalName {
         Self { text: text.to_owned(), leaf: EventHash::parse(text).ok() }
     }
 
+    /// The id of a request, and nothing else, whatever it looks like.
+    #[must_use]
+    pub(crate) fn of_id(id: &str) -> Self {
+        Self { text: id.to_owned(), leaf: None }
+    }
+
     /// The leaf, when it is given in full.
     #[must_use]
     pub const fn leaf(&self) -> Option<EventHash> {

@@ -127,7 +127,7 @@ pub(crate) fn end_by(
     if envelope.lineage.agent != *asker || !may_be(&cause) {
         return Ok(None);
     }
-    let opened = match endpoint.open(frame) {
+    let opened = match endpoint.open_record(stored) {
         Ok(opened) => opened,
         Err(error) if matches!(error.kind(), ErrorKind::UnknownKey | ErrorKind::Unavailable) => {
             return Err(blind(stored, error));

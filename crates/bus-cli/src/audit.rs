@@ -1,18 +1,22 @@
 //! The evidence streams of a workspace, followed into the audit log of the data home (S0.42).
 
 mod heads;
+mod signed;
 
 use std::{
     collections::{BTreeSet, HashSet},
     sync::Arc,
 };
 
-use bus_core::{Clock, Engine, Seq, planes};
+use bus_core::{Clock, Engine, Replay, Seq, planes};
 use bus_envelope::EventHash;
 use bus_evidence::{AuditError, AuditLog, AuditMark, AuditRecord, AuditStream};
-use bus_subjects::{AddressKind, Filter, SessionId, StreamName, WorkspaceId};
+use bus_subjects::{Address, AddressKind, Filter, SessionId, StreamName, WorkspaceId};
 
-use self::heads::{Heads, session_of};
+use self::{
+    heads::{Heads, session_of},
+    signed::Signed,
+};
 use crate::{
     error::{CliError, Exit},
     home::Home,
@@ -36,6 +40,7 @@ pub(crate) struct Audit {
 struct Open {
     log: AuditLog,
     places: [Place; 2],
+    signed: Signed,
 }
 
 /// How far a stream is in the log.
@@ -47,7 +52,7 @@ struct Place {
 }
 
 /// The streams that are followed.
-const STREAMS: [AuditStream; 2] = [AuditStream::Receipts, AuditStream::Approvals];
+pub(crate) const STREAMS: [AuditStream; 2] = [AuditStream::Receipts, AuditStream::Approvals];
 
 /// How much is written at once.
 const BATCH_RECORDS: usize = 256;
@@ -107,9 +112,19 @@ impl Audit {
             let now = self.clock.now();
             let signed = self.heads.sign(now, is_end)?;
             if signed.is_empty() {
+                let away = self.heads.away();
+                if is_end && away > 0 {
+                    // What is signed makes room for those that wait.
+                    self.heads.rebuild(&*self.engine, now).await?;
+                    if self.heads.away() < away {
+                        continue;
+                    }
+                }
                 return Ok(());
             }
-            let Some(Open { log, places }) = self.open.take() else { return Ok(()) };
+            let Some(Open { log, places, signed: mut noted }) = self.open.take() else {
+                return Ok(());
+            };
             let (log, signed) = write(log, move |log| {
                 signed.iter().try_for_each(|(_, head)| log.checkpoint(head, now))?;
                 log.sync()?;
@@ -117,7 +132,9 @@ impl Audit {
             })
             .await?;
             self.heads.kept(&signed);
-            self.open = Some(Open { log, places });
+            let next = places.first().map_or(Seq(1), |receipts| receipts.next);
+            noted.note(self.heads.unsigned_from(next))?;
+            self.open = Some(Open { log, places, signed: noted });
             if !is_end {
                 return Ok(());
             }
@@ -128,7 +145,7 @@ impl Audit {
 
     async fn open(&mut self) -> Result<Open, CliError> {
         // What came into the log since, or before it was closed, was perhaps not noted.
-        self.heads.doubt([]);
+        self.heads.doubt([], Seq(1));
         let dir = self.home.below("audit").below(self.workspace.as_str());
         dir.create()?;
         let path = dir.path().to_owned();
@@ -139,8 +156,35 @@ impl Audit {
             (log, place) = self.place(log, stream).await?;
             places.push(place);
         }
-        let [receipts, approvals] = places.try_into().map_err(|_| broken())?;
-        Ok(Open { log, places: [receipts, approvals] })
+        let [receipts, approvals]: [Place; 2] = places.try_into().map_err(|_| broken())?;
+        let mut signed = Signed::load(&dir);
+        self.find_unsigned(&mut signed, receipts.next).await?;
+        Ok(Open { log, places: [receipts, approvals], signed })
+    }
+
+    /// Notes the sessions whose records an earlier process wrote before `next` and did not sign
+    /// for: it was killed, or could not.
+    async fn find_unsigned(&mut self, signed: &mut Signed, next: Seq) -> Result<(), CliError> {
+        if next == Seq(1) {
+            // All of it is read anew, and noted then. The note was of another stream, if any.
+            return signed.note(Seq(1));
+        }
+        let from = signed.unsigned_from();
+        if from >= next {
+            return Ok(());
+        }
+        let stream = AuditStream::Receipts;
+        let of = (stream, &self.workspace);
+        let mut records = records(&*self.engine, of, from).await?;
+        while let Some(stored) = records.next().await.transpose()? {
+            if stored.seq >= next {
+                break;
+            }
+            if let Ok(Address::Receipt { session, .. }) = Address::parse(&stored.frame.subject) {
+                self.heads.overdue(session, stored.seq);
+            }
+        }
+        Ok(())
     }
 
     /// Where a stream goes on: behind the last record in the log, if that is still the one at its
@@ -174,8 +218,7 @@ impl Audit {
     async fn follow(&mut self, mut open: Open, at: usize) -> Result<(Open, u64), CliError> {
         let Some(Place { stream, next, .. }) = open.places.get(at) else { return Ok((open, 0)) };
         let (stream, next) = (*stream, *next);
-        let filter = filter_of(stream, &self.workspace);
-        let mut records = self.engine.replay(name_of(stream)?, filter, next).await?;
+        let mut records = records(&*self.engine, (stream, &self.workspace), next).await?;
         let (mut count, mut is_over) = (0, false);
         while !is_over {
             let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -207,9 +250,9 @@ impl Audit {
         at: usize,
         batch: Vec<AuditRecord>,
     ) -> Result<Open, CliError> {
-        let Open { log, mut places } = open;
-        let Some(place) = places.get_mut(at) else { return Ok(Open { log, places }) };
-        let known = std::mem::take(&mut place.known);
+        let Open { log, mut places, signed } = open;
+        let Some(place) = places.get_mut(at) else { return Ok(Open { log, places, signed }) };
+        let (known, from) = (std::mem::take(&mut place.known), place.next);
         // The day is that of the writing of each record.
         let clock = Arc::clone(&self.clock);
         let sessions: BTreeSet<SessionId> = batch.iter().filter_map(session_of).collect();
@@ -222,7 +265,7 @@ impl Audit {
         })
         .await;
         // Some of the records may be there, and are not met again then.
-        let (log, (batch, known)) = written.inspect_err(|_| self.heads.doubt(sessions))?;
+        let (log, (batch, known)) = written.inspect_err(|_| self.heads.doubt(sessions, from))?;
         place.known = known;
         if let Some(last) = batch.last() {
             place.next = Seq(last.mark().seq.saturating_add(1));
@@ -230,8 +273,26 @@ impl Audit {
         if place.stream == AuditStream::Receipts {
             self.heads.note(&batch, self.clock.now());
         }
-        Ok(Open { log, places })
+        Ok(Open { log, places, signed })
     }
+}
+
+/// The first position among the receipts that may not be signed for, as the folder of an audit log
+/// says it.
+pub(crate) fn unsigned_from(dir: &Home) -> Seq {
+    Signed::load(dir).unsigned_from()
+}
+
+/// What `stream` holds of `workspace` from `from` on.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) async fn records(
+    engine: &dyn Engine,
+    (stream, workspace): (AuditStream, &WorkspaceId),
+    from: Seq,
+) -> bus_core::Result<Replay> {
+    engine.replay(name_of(stream)?, filter_of(stream, workspace), from).await
 }
 
 /// Writes what the streams hold and the log does not yet, where no daemon does it.
@@ -255,8 +316,7 @@ pub(crate) async fn catch_up(
 
 async fn has_records(engine: &dyn Engine, workspace: &WorkspaceId) -> Result<bool, CliError> {
     for stream in STREAMS {
-        let filter = filter_of(stream, workspace);
-        let mut records = engine.replay(name_of(stream)?, filter, Seq(1)).await?;
+        let mut records = records(engine, (stream, workspace), Seq(1)).await?;
         if records.next().await.transpose()?.is_some() {
             return Ok(true);
         }

@@ -29,6 +29,7 @@ mod verify;
 mod worker;
 mod workspace;
 
+pub(crate) use self::up::DaemonCounts;
 use crate::{
     args::{Cli, Command},
     error::{CliError, Exit},

@@ -89,6 +89,12 @@ impl Session {
         &self.place
     }
 
+    /// Whose signatures its agents accept; on servers it knows the agents of other machines, too,
+    /// once one of its agents is there.
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
     /// The agent that acts: the one that `--as` names, else the workspace's own for `part`.
     pub(crate) async fn agent(&self, part: Part, scope: Scope) -> Result<Agent, CliError> {
         self.join(self.named.as_ref(), part, scope).await

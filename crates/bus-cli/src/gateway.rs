@@ -2,13 +2,18 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use bus_core::{BoxFuture, BusMetrics, Engine, Result as BusResult, Traffic};
+use bus_core::{
+    BoxFuture, BusMetrics, Clock as _, Engine, Result as BusResult, SystemClock, Traffic,
+};
 use bus_gateway::{Build, Counts, Gateway, GatewayError, Sources, Standing};
 use bus_subjects::{StreamName, Subject, WorkspaceId};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::error::{CliError, Exit};
+use crate::{
+    commands::DaemonCounts,
+    error::{CliError, Exit},
+};
 
 /// Listens where the option says; nowhere without it.
 ///
@@ -61,6 +66,8 @@ pub(crate) struct Daemon {
     pub(crate) traffic: Option<Arc<Traffic>>,
     /// The workspaces that it serves now.
     pub(crate) served: watch::Receiver<Vec<(WorkspaceId, Arc<dyn Engine>)>>,
+    /// What its chores count.
+    pub(crate) chores: Arc<DaemonCounts>,
 }
 
 impl Sources for Daemon {
@@ -70,7 +77,8 @@ impl Sources for Daemon {
 
     fn counts(&self) -> Counts {
         let carried = self.traffic.as_ref().map(|traffic| traffic.report());
-        Counts { carried, agents: None }
+        let chores = Some(self.chores.reading(SystemClock::new().now()));
+        Counts { carried, agents: None, chores }
     }
 
     fn ask(&self) -> BoxFuture<'_, BusResult<Standing>> {
@@ -106,7 +114,7 @@ impl Sources for Working {
 
     fn counts(&self) -> Counts {
         let agents = Some((self.workspace.clone(), Arc::clone(&self.metrics)));
-        Counts { carried: None, agents }
+        Counts { carried: None, agents, chores: None }
     }
 
     fn ask(&self) -> BoxFuture<'_, BusResult<Standing>> {

@@ -1,6 +1,7 @@
 //! A workspace on this machine: its account key, its secret and its agents.
 
 mod accounts;
+mod certificates;
 mod identity;
 mod keys;
 mod revocations;
@@ -166,6 +167,8 @@ impl Workspace {
         let identity = self.issue(agent, roles, valid_for, scope)?;
         let certificate = identity.certificate().clone();
         let text = creds::render(certificate.token(), identity.key());
+        // Before it can sign anything.
+        self.keep_certificate(&certificate)?;
         agents.write_new(&file, &text)?;
         Ok(certificate)
     }

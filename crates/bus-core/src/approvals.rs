@@ -54,7 +54,7 @@ impl Endpoint {
     /// Checks, opens and applies one more stored record, for who keeps an open set and follows the
     /// stream. One that cannot be opened is counted ([`OpenApprovals::passed_over`]) and ignored.
     pub fn apply_approval(&self, open: &mut OpenApprovals, stored: &Stored) -> Applied {
-        match self.open(&stored.frame) {
+        match self.open_record(stored) {
             Ok(opened) => open.apply(stored.seq, &opened, self.is_by_resolver(&opened)),
             Err(error) => {
                 tracing::warn!(seq = stored.seq.0, %error, "an approval record is refused");
@@ -242,7 +242,7 @@ impl Endpoint {
     #[must_use]
     pub fn is_by_resolver(&self, opened: &Opened) -> bool {
         let signature = opened.envelope.signature.as_ref();
-        let certificate = signature.and_then(|signed| self.roster().get(&signed.signer));
+        let certificate = signature.and_then(|signed| self.roster().seen(&signed.signer));
         certificate.is_some_and(|certificate| may_resolve(&certificate))
     }
 }

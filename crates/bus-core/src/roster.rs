@@ -1,6 +1,7 @@
 //! The agents a workspace's account key vouches for, and the check of who signed a message.
 
 mod finder;
+mod records;
 
 use std::{
     collections::HashMap,
@@ -20,12 +21,16 @@ pub struct Roster {
     account: PublicKey,
     known: RwLock<Known>,
     finder: Finder,
+    /// Where certificates of keys are whose word does not count any more.
+    keeper: Finder,
 }
 
 /// Who was admitted, and which keys no longer count, by their nkey texts.
 #[derive(Debug, Default)]
 struct Known {
     members: HashMap<String, Arc<Member>>,
+    /// Those that count for records alone.
+    kept: HashMap<String, Arc<Member>>,
     revoked: HashMap<String, Timestamp>,
 }
 
@@ -48,8 +53,8 @@ pub enum SignerError {
     /// Whether a certificate names the signing key could not be looked up now.
     #[error("the certificate of the signing key could not be looked up")]
     NotLookedUp,
-    /// The account revoked the signing key. What it signed before counts no more either: only the
-    /// key's holder says when that was.
+    /// The account revoked the signing key. What it signed before counts no more either, unless
+    /// somebody else says when it was stored: only the key's holder wrote the time into it.
     #[error("the signing key is revoked")]
     Revoked,
     /// The signature does not fit the message.
@@ -76,7 +81,8 @@ impl Roster {
     /// A roster of nobody, under the account key `account`.
     #[must_use]
     pub fn new(account: PublicKey) -> Self {
-        Self { account, known: RwLock::default(), finder: Finder::default() }
+        let (finder, keeper) = (Finder::default(), Finder::default());
+        Self { account, known: RwLock::default(), finder, keeper }
     }
 
     /// The same roster, which asks `find` for the certificate of a signer that nobody admitted
@@ -199,31 +205,7 @@ impl Roster {
     ) -> Result<Arc<Certificate>, SignerError> {
         let signature = envelope.signature.as_ref().ok_or(SignerError::Unsigned)?;
         let member = self.look_up(&signature.signer)?;
-        let certificate = &member.certificate;
-        if certificate.workspace != envelope.lineage.workspace {
-            return Err(SignerError::WrongWorkspace);
-        }
-        if certificate.agent != envelope.lineage.agent {
-            return Err(SignerError::WrongAgent);
-        }
-        if !is_source_of(
-            &envelope.source,
-            certificate.workspace.as_str(),
-            certificate.agent.as_str(),
-        ) {
-            return Err(SignerError::WrongSource);
-        }
-        certificate
-            .nkey
-            .verify(&envelope.signature_input(leaf), &signature.bytes)
-            .map_err(|_| SignerError::BadSignature)?;
-        if !certificate.is_valid_at(envelope.time) {
-            return Err(SignerError::Expired);
-        }
-        if !may(&member.policy) {
-            return Err(SignerError::NotPermitted);
-        }
-        Ok(Arc::clone(certificate))
+        check(&member, envelope, leaf, may)
     }
 
     fn member(&self, signer: &str) -> Option<Arc<Member>> {
@@ -265,6 +247,37 @@ impl Roster {
         }
         Ok(Arc::clone(member))
     }
+}
+
+/// Checks that `envelope` is signed by `member`, the owner of the key that it names.
+fn check(
+    member: &Member,
+    envelope: &MessageEnvelope,
+    leaf: &EventHash,
+    may: impl FnOnce(&AclPolicy) -> bool,
+) -> Result<Arc<Certificate>, SignerError> {
+    let signature = envelope.signature.as_ref().ok_or(SignerError::Unsigned)?;
+    let certificate = &member.certificate;
+    if certificate.workspace != envelope.lineage.workspace {
+        return Err(SignerError::WrongWorkspace);
+    }
+    if certificate.agent != envelope.lineage.agent {
+        return Err(SignerError::WrongAgent);
+    }
+    if !is_source_of(&envelope.source, certificate.workspace.as_str(), certificate.agent.as_str()) {
+        return Err(SignerError::WrongSource);
+    }
+    certificate
+        .nkey
+        .verify(&envelope.signature_input(leaf), &signature.bytes)
+        .map_err(|_| SignerError::BadSignature)?;
+    if !certificate.is_valid_at(envelope.time) {
+        return Err(SignerError::Expired);
+    }
+    if !may(&member.policy) {
+        return Err(SignerError::NotPermitted);
+    }
+    Ok(Arc::clone(certificate))
 }
 
 /// Whether `source` is the one of this agent: `vak://<workspace>/<agent>`.

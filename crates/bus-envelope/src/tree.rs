@@ -1,6 +1,10 @@
 //! The Merkle tree of RFC 6962: roots, inclusion proofs and consistency proofs.
 
+mod frontier;
+
 use sha2::{Digest, Sha256};
+
+pub use self::frontier::MerkleFrontier;
 
 use crate::EventHash;
 

@@ -1,6 +1,7 @@
 //! The audit log: what the evidence streams hold, once more, as lines of files (S0.42, S1.3).
 
 mod days;
+mod look;
 mod record;
 
 use std::{
@@ -12,8 +13,8 @@ use std::{
 
 use bus_envelope::{EventHash, Timestamp};
 
-pub use self::record::AuditRecord;
 use self::{days::Days, record::checkpoint_line};
+pub use self::{look::AuditLook, record::AuditRecord};
 use crate::{Checkpoint, JsonlError, TailReport};
 
 /// Writes the audit log of one workspace: a folder for each stream, a file for each day.

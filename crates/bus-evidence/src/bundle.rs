@@ -9,11 +9,12 @@ use std::{
 
 use bus_core::Certificate;
 use bus_crypto::SigningKey;
-use bus_envelope::{MessageEnvelope, Timestamp, tree::MerkleTree, wire::json};
+use bus_envelope::{MessageEnvelope, Timestamp, tree::MerkleTree};
 use bus_subjects::{AgentId, SessionId, WorkspaceId};
 
 use crate::{
     Checkpoint, CheckpointError, JsonlError, JsonlWriter, certificate,
+    entry::line_of,
     log::{CERTIFICATES, Log, NAMES, NAMES_OF_RECORDS, Place, checkpoint_file, entries_file},
 };
 
@@ -164,7 +165,7 @@ impl BundleWriter {
         if let Some(reason) = log.misplaced(&self.place, envelope) {
             return Err(BundleError::Misplaced { log, reason });
         }
-        self.write(log.name(), &json::encode(envelope))?;
+        self.write(log.name(), &line_of(envelope))?;
         self.newest = self.newest.max(Some(envelope.time));
         Ok(())
     }

@@ -4,11 +4,12 @@
 mod text;
 
 use bus_core::{Certificate, Identity};
-use bus_envelope::{EventHash, MessageEnvelope, tree::MerkleTree, wire::json};
+use bus_envelope::{EventHash, MessageEnvelope, tree::MerkleTree};
 use bus_subjects::{SessionId, WorkspaceId};
 
 use crate::{
     Checkpoint, CheckpointError, certificate,
+    entry::line_of,
     log::{Log, Place},
 };
 
@@ -26,7 +27,7 @@ pub enum Proof {
 /// Its text is a C2SP tlog-proof; the entry and the certificates are the extra data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InclusionProof {
-    /// The entry as it stands in the log: an envelope in canonical JSON.
+    /// The entry as it stands in the log: the line of an envelope.
     pub entry: Vec<u8>,
     /// The certificates of who signed the entry and the checkpoint.
     pub certificates: Vec<String>,
@@ -136,7 +137,7 @@ impl SessionLog {
     pub fn append(&mut self, envelope: &MessageEnvelope) -> Result<u64, ProofError> {
         match self.log.misplaced(&self.place, envelope) {
             Some(reason) => Err(ProofError::Misplaced(reason)),
-            None => Ok(self.tree.append(&json::encode(envelope))),
+            None => Ok(self.tree.append(&line_of(envelope))),
         }
     }
 
@@ -157,13 +158,7 @@ impl SessionLog {
     /// # Errors
     /// [`ProofError::Recorder`] when the recorder is a worker, an observer or a view.
     pub fn checkpoint(&self, recorder: &Identity) -> Result<Checkpoint, ProofError> {
-        let certificate = recorder.certificate();
-        if !certificate::may_record(certificate) {
-            let detail = format!("{} is no {}", certificate.agent, certificate::RECORDERS);
-            return Err(ProofError::Recorder(detail));
-        }
-        let (root, name) = (*self.tree.root().as_bytes(), certificate.agent.as_str());
-        Ok(Checkpoint::sign(&self.origin(), self.size(), root, name, recorder.key())?)
+        sign(&self.origin(), (self.size(), self.tree.root()), recorder)
     }
 
     /// Proves that `entry` is the one with this index, under a checkpoint of the log as it is now.
@@ -184,7 +179,7 @@ impl SessionLog {
         let hashes = self.tree.inclusion_proof(index, size);
         let hashes = hashes.ok_or(ProofError::NoEntry { index, size })?;
         let certificates = tokens([signer, recorder.certificate()]);
-        Ok(InclusionProof { entry: json::encode(entry), certificates, index, hashes, checkpoint })
+        Ok(InclusionProof { entry: line_of(entry), certificates, index, hashes, checkpoint })
     }
 
     /// Proves that the log goes on from the checkpoint `earlier`, which was kept elsewhere.
@@ -251,6 +246,21 @@ impl std::fmt::Display for Proof {
             Self::Consistency(proof) => proof.fmt(f),
         }
     }
+}
+
+/// Signs the head of a log of so many entries with this root.
+pub(crate) fn sign(
+    origin: &str,
+    (size, root): (u64, EventHash),
+    recorder: &Identity,
+) -> Result<Checkpoint, ProofError> {
+    let certificate = recorder.certificate();
+    if !certificate::may_record(certificate) {
+        let detail = format!("{} is no {}", certificate.agent, certificate::RECORDERS);
+        return Err(ProofError::Recorder(detail));
+    }
+    let name = certificate.agent.as_str();
+    Ok(Checkpoint::sign(origin, size, *root.as_bytes(), name, recorder.key())?)
 }
 
 /// The tokens of these certificates, each once.

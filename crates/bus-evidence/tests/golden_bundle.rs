@@ -49,7 +49,7 @@ fn the_sample_bundle_is_written_byte_for_byte() {
 #[test]
 fn bundles_are_judged_as_the_specification_says() {
     let bundle = read(&golden::vectors().join("bundle"));
-    golden::check("bundles.json", 69, |case| {
+    golden::check("bundles.json", 71, |case| {
         let mut files = bundle.clone();
         for step in case["edits"].as_array().unwrap() {
             edit(&mut files, step);
@@ -247,6 +247,10 @@ fn edit(files: &mut Files, step: &Value) {
                 "replace" => {
                     assert!(lines[at].contains(text(3)), "{step}");
                     lines[at] = lines[at].replace(text(3), text(4));
+                }
+                "wrap" => {
+                    let json = BASE64.encode(lines[at].as_bytes());
+                    lines[at] = format!("{{\"json_base64\":\"{json}\"}}");
                 }
                 "sign-again" => {
                     let seed = HEXLOWER.decode(text(3).as_bytes()).unwrap();

@@ -9,4 +9,7 @@ mod sources;
 
 pub use gateway::{Gateway, GatewayError};
 pub use queues::{QueueReading, Standing};
-pub use sources::{Build, Counts, Sources};
+pub use sources::{
+    ApprovalsReading, AuditReading, Build, ChoreCounts, Counts, HookReading, LettersReading,
+    Sources,
+};

@@ -1,5 +1,6 @@
 //! What `/metrics` says: one page of OpenMetrics text.
 
+mod chores;
 mod families;
 
 use std::fmt;
@@ -143,7 +144,11 @@ impl Collector for Page {
         families.info(build, &[("version", version), ("engine", engine)])?;
         self.encode_traffic(&mut families)?;
         self.encode_work(&mut families)?;
-        self.encode_queues(&mut families)
+        self.encode_queues(&mut families)?;
+        match &self.counts.chores {
+            Some(counts) => chores::encode(counts, &mut families),
+            None => Ok(()),
+        }
     }
 }
 

@@ -138,7 +138,7 @@ def place_of(origin):
 def judge(run, log, proof):
     """What an entry says, once it, its signer and the path to the root hold."""
     try:
-        e = envelope.decode_json(proof["entry"])
+        e = verifier.read_line(proof["entry"])
     except Refused as error:
         code = "not-canonical" if str(error) == "not-canonical" else "unreadable-line"
         raise Finding(code, "proof") from None

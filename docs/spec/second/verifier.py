@@ -1,5 +1,7 @@
 """The offline verification of a bundle, from receipts.md."""
 
+import base64
+
 from . import attributes, crypto, envelope, records, subjects
 from .crypto import Refused
 
@@ -189,7 +191,7 @@ class _Run:
         file, entries = f"{name}.jsonl", []
         for number, line in self.lines(file):
             try:
-                e = envelope.decode_json(line)
+                e = read_line(line)
             except Refused as error:
                 code = "not-canonical" if str(error) == "not-canonical" else "unreadable-line"
                 raise Finding(code, file, number) from None
@@ -232,6 +234,34 @@ class _Run:
         if not is_valid_at(own, attributes.time_of_text(e["time"])):
             return "expired"
         return None if subjects.may(own["rules"], "publish", e["subject"]) else "not-permitted"
+
+
+def read_line(line):
+    """The envelope of a line: its json form, or that in base64 where it has line breaks."""
+    try:
+        said = records.strict_json(line)
+        wrapped = said["json_base64"] if isinstance(said, dict) and set(said) == {"json_base64"} \
+            else None
+    except (ValueError, UnicodeDecodeError):
+        wrapped = None
+    if not isinstance(wrapped, str):
+        return envelope.decode_json(line)
+    try:
+        inner = base64.b64decode(wrapped, validate=True)
+    except ValueError:
+        raise Refused("json") from None
+    if base64.b64encode(inner).decode() != wrapped:
+        raise Refused("json")
+    e = envelope.decode_json(inner)
+    if b"\n" not in inner or wrap(inner) != line:
+        raise Refused("not-canonical")
+    return e
+
+
+def wrap(line):
+    """The line of an envelope whose json form is no line."""
+    said = {"json_base64": base64.b64encode(line).decode()}
+    return records.compact_json(said).encode()
 
 
 def is_valid_at(own, time):
@@ -381,6 +411,8 @@ def edited(files, edits):
                 if lines[at].count(old) == 0:
                     raise ValueError(f"{file} line {rest[0]} does not hold {rest[1]}")
                 lines[at] = lines[at].replace(old, new)
+            elif operation == "wrap":
+                lines[at] = wrap(lines[at])
             elif operation == "sign-again":
                 lines[at] = signed_again(lines[at], bytes.fromhex(rest[1]))
             else:

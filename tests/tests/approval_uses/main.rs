@@ -7,6 +7,7 @@ mod ends;
 mod engines;
 mod lost;
 mod mailbox;
+mod named;
 mod race;
 
 use std::{sync::Arc, time::Duration};

@@ -9,6 +9,9 @@ pub enum Refusal {
     /// There is no such approval.
     #[error("there is no such approval")]
     Unknown,
+    /// The name stands for more than one approval.
+    #[error("the name stands for more than one approval")]
+    Ambiguous,
     /// Another request took its place.
     #[error("another request took its place")]
     Superseded,
@@ -62,6 +65,7 @@ impl Refusal {
     pub const fn code(self) -> &'static str {
         match self {
             Self::Unknown => "decision-unknown",
+            Self::Ambiguous => "decision-ambiguous",
             Self::Superseded => "decision-superseded",
             Self::Withdrawn => "decision-withdrawn",
             Self::Consumed => "decision-consumed",

@@ -53,6 +53,31 @@ impl Approvals {
         Ok(Used { approval: leaf, verdict: verdict.clone(), record: sent.receipt.seq })
     }
 
+    /// The same with the verdict of `notice`, which `name` led to. A name that is no leaf may stand
+    /// for another approval too, one that has ended.
+    pub(super) async fn consume_named(
+        &self,
+        notice: Notice,
+        name: &ApprovalName,
+        ask: &Ask<'_>,
+    ) -> Result<Used, NotUsed> {
+        if name.leaf().is_none() {
+            let leaf = notice.approval.leaf();
+            match self.find_end(name, &mut Seq(1), |ended| *ended != leaf).await {
+                Ok(None) => {}
+                other => {
+                    // Best effort: it is there again at the end of its lease at the latest.
+                    let _released = notice.mail.later(Duration::ZERO).await;
+                    return Err(match other {
+                        Err(error) => error.into(),
+                        Ok(_) => Refusal::Ambiguous.into(),
+                    });
+                }
+            }
+        }
+        self.consume_notice(notice, ask).await
+    }
+
     /// The same with the verdict of `notice`, under its lease.
     pub(super) async fn consume_notice(
         &self,
@@ -119,6 +144,16 @@ impl Approvals {
         name: &ApprovalName,
         from: &mut Seq,
     ) -> Result<Option<End>, Error> {
+        self.find_end(name, from, |_leaf| true).await
+    }
+
+    /// The same, of approvals whose leaf `counts`.
+    async fn find_end(
+        &self,
+        name: &ApprovalName,
+        from: &mut Seq,
+        counts: impl Fn(&EventHash) -> bool + Send,
+    ) -> Result<Option<End>, Error> {
         let (workspace, session) = (self.endpoint.workspace().clone(), self.session()?.clone());
         let receipts = Address::Receipt { workspace, session }.subject();
         let stream = planes::receipts_stream()?;
@@ -126,7 +161,8 @@ impl Approvals {
         let mut records = self.endpoint.replay_from(stream, filter, *from).await?;
         while let Some(stored) = records.next().await {
             let stored = stored?;
-            let may_be = |leaf: &EventHash| name.leaf().is_none_or(|named| named == *leaf);
+            let may_be =
+                |leaf: &EventHash| counts(leaf) && name.leaf().is_none_or(|named| named == *leaf);
             let ended = reading::end_by(&self.endpoint, self.endpoint.agent(), &stored, may_be)?;
             *from = Seq(stored.seq.0.saturating_add(1));
             if let Some(ended) = ended

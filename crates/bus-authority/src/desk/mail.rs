@@ -6,10 +6,10 @@ use bus_core::{
     ApprovalVerdict, Error, ErrorKind, FrameId, Mail, Mailbox, Opened, ResolvedApproval, Result,
 };
 use bus_envelope::Timestamp;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::Approvals;
-use crate::{Approval, ApprovalName, Event, reading};
+use super::{Approvals, NotUsed};
+use crate::{Approval, ApprovalName, Event, Refusal, reading};
 
 /// A verdict as it came to who asked, under the lease of its message.
 pub(super) struct Notice {
@@ -45,25 +45,48 @@ impl Approvals {
     }
 
     /// The same without waiting for more than what the mailbox has at hand: what it hands out is
-    /// kept until it hands out nothing for a moment, so that nothing comes twice.
+    /// kept until it hands out nothing for `moment`, so that nothing comes twice.
+    ///
+    /// A name that is no leaf is looked for to the end: when it stands for several it is refused.
     pub(super) async fn find_now(
         &self,
         mailbox: &mut Mailbox,
         name: &ApprovalName,
-    ) -> Result<Option<Notice>> {
-        let (mut held, mut found) = (Vec::new(), None);
-        while found.is_none() && held.len() < HELD_MAX {
-            let Ok(mail) = timeout(MOMENT, mailbox.next()).await else { break };
+        moment: Duration,
+    ) -> Result<Option<Notice>, NotUsed> {
+        let (mut held, mut found) = (Vec::new(), None::<Notice>);
+        let mut is_ambiguous = false;
+        while held.len() < HELD_MAX && (found.is_none() || name.leaf().is_none()) {
+            let Ok(mail) = timeout(moment, mailbox.next()).await else { break };
             let mail = mail.ok_or_else(closed)??;
             match self.look(&mail, name) {
-                Look::Found(approval) => found = Some(Notice { mail, approval: *approval }),
+                Look::Found(approval) if found.is_none() => {
+                    found = Some(Notice { mail, approval: *approval });
+                }
+                Look::Found(approval) => {
+                    let first = found.as_ref().map(|notice| notice.approval.leaf());
+                    is_ambiguous |= first != Some(approval.leaf());
+                    held.push(mail);
+                }
                 Look::Verdict | Look::Other => held.push(mail),
             }
+        }
+        if is_ambiguous {
+            held.extend(found.take().map(|notice| notice.mail));
         }
         for mail in held {
             hand_back(mail, Duration::ZERO).await;
         }
-        Ok(found)
+        if is_ambiguous { Err(Refusal::Ambiguous.into()) } else { Ok(found) }
+    }
+
+    /// Opens the mailbox, and says after how long without a message it counts as read to its end:
+    /// an engine that takes long to open it takes long to hand out.
+    pub(super) async fn open_mailbox(&self) -> Result<(Mailbox, Duration)> {
+        let began = Instant::now();
+        let mailbox = self.endpoint.mailbox(self.lease).await?;
+        let moment = began.elapsed().saturating_mul(MOMENT_OPENINGS);
+        Ok((mailbox, moment.clamp(MOMENT_MIN, MOMENT_MAX)))
     }
 
     fn look(&self, mail: &Mail, name: &ApprovalName) -> Look {
@@ -136,5 +159,8 @@ const REST_MAX_OF_VERDICTS: Duration = Duration::from_secs(1);
 /// How many messages are held back at a time.
 const HELD_MAX: usize = 1_000;
 
-/// After how long without a message a mailbox counts as read to its end.
-const MOMENT: Duration = Duration::from_millis(500);
+/// After how long without a message a mailbox counts as read to its end: so many times as long as
+/// it took to open it, within bounds.
+const MOMENT_OPENINGS: u32 = 8;
+const MOMENT_MIN: Duration = Duration::from_millis(500);
+const MOMENT_MAX: Duration = Duration::from_secs(30);

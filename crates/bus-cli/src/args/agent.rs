@@ -39,7 +39,7 @@ pub(crate) enum AgentCommand {
         #[arg(long, conflicts_with = "json")]
         revocations: bool,
     },
-    /// Take an agent's key back for ever: nothing that it signed counts any more.
+    /// Take an agent's key back for ever: nothing that it signs counts any more.
     #[command(after_help = REVOKE_HELP)]
     Revoke {
         /// Its name. It is free for a new key afterwards.
@@ -55,5 +55,5 @@ const REVOKE_HELP: &str = "\
 The agent still knows the workspace's secret and could read on. To end that too:
   vakbus keys rotate && vakbus keys withdraw v1
 
-Messages that were signed before the revocation are refused as well: their time is what the holder
-of the key wrote into them.";
+Messages that are new are refused whatever time they say: that is what the holder of the key wrote
+into them. Receipts and approvals that the bus stored before can be shown, proved and exported for ever.";

@@ -15,7 +15,8 @@ pub(crate) struct VerifyArgs {
     /// The workspace's account key (`vakbus workspace show`): whose word counts.
     #[arg(long, value_name = "A…")]
     pub(crate) trust: Option<String>,
-    /// Revoked keys (`vakbus agent ls --revocations`), whose signatures do not count. Repeatable.
+    /// Revoked keys (`vakbus agent ls --revocations`): what they signed since then does not count.
+    /// Repeatable.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "trust")]
     pub(crate) revoked: Vec<PathBuf>,
     /// A checkpoint kept elsewhere; tells whether the end of its log was cut off. Repeatable.

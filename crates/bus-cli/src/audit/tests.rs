@@ -193,6 +193,7 @@ async fn a_head_is_signed_after_so_many_receipts() {
 async fn sessions_beyond_those_in_memory_are_all_signed_for() {
     let mut ground = Ground::new().await;
     let mut audit = ground.audit();
+    audit.heads.max = 64;
     for _ in 0..2 {
         for session in 0..150 {
             ground.store(&format!("s{session}")).await;
@@ -206,6 +207,118 @@ async fn sessions_beyond_those_in_memory_are_all_signed_for() {
     }
     assert_eq!(newest.len(), 150);
     assert!(newest.values().all(|size| *size == 2), "{newest:?}");
+}
+
+#[tokio::test]
+async fn sessions_that_wait_behind_signed_ones_are_signed_for_at_the_end() {
+    let mut ground = Ground::new().await;
+    let mut audit = ground.audit();
+    audit.heads.max = 64;
+    for session in 0..150 {
+        ground.store(&format!("s{session}")).await;
+    }
+    audit.look().await.unwrap();
+    // Others wait, so these are signed at once.
+    audit.sign(false).await.unwrap();
+    assert_eq!(signed(&ground).len(), 64);
+    audit.sign(true).await.unwrap();
+    assert_eq!(signed(&ground).len(), 150);
+}
+
+#[tokio::test]
+async fn many_sessions_that_grow_by_turns_are_read_once() {
+    let mut ground = Ground::new().await;
+    let mut audit = ground.audit();
+    for session in 0..300 {
+        ground.store(&format!("s{session}")).await;
+    }
+    audit.look().await.unwrap();
+    let from = ground.heads.len() as u64;
+    for session in 0..300 {
+        ground.store(&format!("s{session}")).await;
+    }
+    for seq in from + 1..=from + 300 {
+        let stream = name_of(AuditStream::Receipts).unwrap();
+        let stored = ground.bus.read(stream, Seq(seq)).await.unwrap().unwrap();
+        let record = AuditRecord::new(AuditStream::Receipts, &stored);
+        audit.heads.note(&[record], ground.clock.now());
+    }
+    assert_eq!(audit.heads.away(), 0);
+    let signed = audit.heads.sign(ground.clock.now(), true).unwrap();
+    assert!(signed.iter().all(|(_, head)| head.size() == 2), "{signed:?}");
+    assert_eq!(signed.len(), 300);
+}
+
+/// The origins of the checkpoints in the log, with their sizes.
+fn signed(ground: &Ground) -> Vec<(String, u64)> {
+    let lines = ground.lines("checkpoints");
+    let of = |line: &Value| {
+        let origin = line["origin"].as_str().unwrap().to_owned();
+        (origin, line["size"].as_u64().unwrap())
+    };
+    lines.iter().map(of).collect()
+}
+
+#[tokio::test]
+async fn what_a_killed_process_left_unsigned_is_signed_by_the_next_at_once() {
+    let mut ground = Ground::new().await;
+    ground.store("s1").await;
+    let mut audit = ground.audit();
+    audit.look().await.unwrap();
+    audit.sign(true).await.unwrap();
+    // Written, and not signed when the process is killed.
+    ground.store("s2").await;
+    audit.look().await.unwrap();
+    audit.sign(false).await.unwrap();
+    drop(audit);
+    let mut next = ground.audit();
+    next.look().await.unwrap();
+    next.sign(false).await.unwrap();
+    let first = ("vakbus/w1/s1/receipts".to_owned(), 1);
+    assert_eq!(signed(&ground), [first, ("vakbus/w1/s2/receipts".to_owned(), 1)]);
+    next.sign(true).await.unwrap();
+    assert_eq!(signed(&ground).len(), 2);
+}
+
+#[tokio::test]
+async fn a_head_that_is_not_due_is_found_again_although_others_were_signed_since() {
+    let mut ground = Ground::new().await;
+    let mut audit = ground.audit();
+    ground.store("s1").await;
+    audit.look().await.unwrap();
+    ground.pass(30);
+    for _ in 0..256 {
+        ground.store("s2").await;
+    }
+    audit.look().await.unwrap();
+    audit.sign(false).await.unwrap();
+    assert_eq!(signed(&ground), [("vakbus/w1/s2/receipts".to_owned(), 256)]);
+    drop(audit);
+    let mut next = ground.audit();
+    next.look().await.unwrap();
+    next.sign(false).await.unwrap();
+    assert!(signed(&ground).contains(&("vakbus/w1/s1/receipts".to_owned(), 1)));
+}
+
+#[tokio::test]
+async fn a_log_without_a_note_of_what_is_signed_is_looked_at_from_its_beginning() {
+    let mut ground = Ground::new().await;
+    ground.store("s1").await;
+    let mut audit = ground.audit();
+    audit.look().await.unwrap();
+    drop(audit);
+    let note = ground.dir.path().join("data/audit/w1/.signed");
+    for text in [None, Some("{")] {
+        std::fs::remove_file(&note).unwrap();
+        if let Some(text) = text {
+            std::fs::write(&note, text).unwrap();
+        }
+        let mut next = ground.audit();
+        next.look().await.unwrap();
+        next.sign(false).await.unwrap();
+        assert_eq!(signed(&ground).pop(), Some(("vakbus/w1/s1/receipts".to_owned(), 1)));
+    }
+    assert_eq!(signed(&ground).len(), 2);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! `vakbus doctor`: looks at everything that a bus rests on, and says how to mend what is wrong.
 
+mod audit;
 mod checks;
 mod daemon;
 mod finding;

@@ -7,6 +7,7 @@ mod list;
 mod print;
 mod prove;
 mod record;
+mod signer;
 
 use bus_core::Seq;
 

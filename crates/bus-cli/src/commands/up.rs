@@ -5,6 +5,7 @@ mod auditors;
 mod beside;
 mod chores;
 mod control;
+mod counts;
 mod grounds;
 mod hooks;
 mod hub;
@@ -15,6 +16,7 @@ mod registrar;
 mod seat;
 pub(super) mod signals;
 mod status;
+mod watching;
 
 use std::{
     sync::{
@@ -30,7 +32,6 @@ use bus_link::{Admission, LinkLimits, LinkServer};
 use bus_mem::InMemoryBus;
 use serde_json::{Value, json};
 
-pub(crate) use self::status::run as status;
 use self::{
     beside::Daemon,
     chores::Chores,
@@ -39,6 +40,7 @@ use self::{
     hub::Hub,
     signals::{Ask, Asks},
 };
+pub(crate) use self::{counts::Counts as DaemonCounts, status::run as status};
 use super::task::durability;
 use crate::{
     args::{Global, StatusArgs, UpArgs},
@@ -103,7 +105,7 @@ async fn serve(args: &UpArgs, global: &Global) -> Result<Exit, CliError> {
             None
         }
     };
-    let daemon = Daemon { global, home: &home, paths: &paths };
+    let daemon = Daemon { global, home: &home, paths: &paths, is_asked: gateway.is_some() };
     let mut chores = daemon.on_its_own(&grounds, (carrying, hooks), Arc::clone(&clock));
     let running = Running {
         pid: std::process::id(),

@@ -10,7 +10,7 @@ use bus_core::{Certificate, Identity, Roster};
 use bus_crypto::creds;
 use bus_subjects::{AgentId, Role, WorkspaceId};
 
-use super::{Workspace, damaged};
+use super::{Workspace, certificates, damaged};
 use crate::{
     engine::Scope,
     error::CliError,
@@ -103,14 +103,16 @@ impl Workspace {
         identity.map_err(|error| damaged(&agents, &file, error))
     }
 
-    /// A roster of the workspace's agents that also finds those who are added later.
+    /// A roster of the workspace's agents that also finds those who are added later, and knows
+    /// those who are gone for what they signed before.
     ///
     /// # Errors
     /// As [`Workspace::roster`].
     pub(crate) fn living_roster(&self) -> Result<Roster, CliError> {
-        let agents = self.dir.below("agents");
+        let (agents, kept) = (self.dir.below("agents"), self.certificates_dir());
         let known = Mutex::new(Known::new());
-        Ok(self.roster()?.finding(move |signer| find(&agents, &known, signer)))
+        let roster = self.roster()?.finding(move |signer| find(&agents, &known, signer));
+        Ok(roster.keeping(move |signer| certificates::kept(&kept, signer)))
     }
 
     /// Whether it was made, or an agent added or removed, less than `age` ago.

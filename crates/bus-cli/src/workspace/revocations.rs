@@ -1,10 +1,9 @@
 //! The keys that a workspace took back: one signed file each, so that two revocations never meet.
 
 use bus_core::{Certificate, Clock, Revocation, Roster, SystemClock};
-use bus_crypto::creds;
 use bus_subjects::AgentId;
 
-use super::{Workspace, damaged};
+use super::{Workspace, certificates, damaged};
 use crate::{
     error::{CliError, Exit},
     home::Home,
@@ -120,12 +119,12 @@ impl Workspace {
             return Err(CliError::usage(what).next("vakbus agent ls"));
         }
         let text = agents.read(&file)?;
-        let credentials = creds::parse(&text).map_err(|e| damaged(&agents, &file, e))?;
-        let certificate = Certificate::parse(credentials.jwt())
-            .map_err(|error| damaged(&agents, &file, error))?;
+        let certificate = certificates::in_credentials(&agents, &file, &text)?;
         if certificate.issuer != *self.account() || certificate.workspace != self.name {
             return Err(damaged(&agents, &file, "its certificate is not of this workspace"));
         }
+        // What it signed until now has to be shown for ever.
+        self.keep_certificate(&certificate)?;
         let revocation = match self.revocation_of(&certificate)? {
             // Goes on where a crash came between the two steps.
             Some(revocation) => revocation,

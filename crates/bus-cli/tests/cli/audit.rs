@@ -152,6 +152,20 @@ fn a_killed_daemon_leaves_no_receipt_out() {
 }
 
 #[test]
+fn what_a_killed_daemon_left_unsigned_is_signed_by_the_next() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    work(&place, &["t-1", "t-2"]);
+    let heard = Heard::of(&place);
+    drop([heard.next(), heard.next()]);
+    drop(heard);
+    daemon.kill();
+    assert!(records(&place, "checkpoints").is_empty());
+    Daemon::start(&place).stop();
+    holds(&place, 2);
+}
+
+#[test]
 fn a_torn_line_costs_no_receipt() {
     let place = done(&["t-1", "t-2"]);
     let file = fs::read_dir(folder(&place, "receipts")).unwrap().next().unwrap().unwrap().path();

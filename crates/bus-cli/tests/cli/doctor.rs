@@ -43,6 +43,46 @@ fn a_daemon_that_is_well_has_nothing_bad() {
     daemon.stop();
 }
 
+/// The newest file of the receipts in the audit log.
+fn audit_file(place: &Place) -> std::path::PathBuf {
+    let dir = place.path("data/audit/default/receipts");
+    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()).collect();
+    files.sort();
+    files.pop().unwrap()
+}
+
+#[test]
+fn an_audit_log_that_is_whole_is_ok_and_what_is_wrong_with_it_is_told() {
+    let place = Place::new();
+    works(&place);
+    let daemon = Daemon::start(&place);
+    assert_eq!(levels(&place.run(&["doctor", "--json"]), "audit"), ["ok"]);
+    daemon.stop();
+    let file = audit_file(&place);
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let says = |text: &str, (level, said, mend): (&str, &str, &str)| {
+        std::fs::write(&file, text).unwrap();
+        let outcome = place.run(&["doctor", "--json"]);
+        let all = found(&outcome, "audit");
+        let is_it = |one: &Value| one["found"].as_str().is_some_and(|found| found.contains(said));
+        let Some((is, one)) = all.iter().find(|(_, one)| is_it(one)) else {
+            panic!("nothing says {said:?}: {outcome:?}");
+        };
+        assert_eq!(is, level, "{one}");
+        assert!(one["mend"].as_str().unwrap().contains(mend), "{one}");
+    };
+    says(&format!("{whole}{{\"seq\":"), ("warn", "ends in the middle of a line", "vakbus up"));
+    says(&format!("no record\n{whole}"), ("bad", "could not be", "is written again"));
+    // The bus has another record than this one at its position.
+    let leaf = whole.find("\"leaf\":\"").unwrap() + "\"leaf\":\"".len();
+    let mut other = whole.clone();
+    other.replace_range(leaf..leaf + 8, "00000000");
+    std::fs::write(&file, &whole).unwrap();
+    let daemon = Daemon::start(&place);
+    says(&other, ("bad", "another record of the receipts", "checkpoints and backups"));
+    daemon.stop();
+}
+
 #[test]
 fn it_changes_nothing() {
     let place = Place::new();

@@ -70,11 +70,15 @@ fn body_of(stream: &mut impl Read) -> Vec<u8> {
 
 /// Has a task called `id` be given up.
 fn give_up(place: &Place, id: &str) {
-    let sent = place.run(&["task", "send", "--id", id, "x"]);
+    give_up_in(place, "default", id);
+}
+
+fn give_up_in(place: &Place, workspace: &str, id: &str) {
+    let sent = place.run(&["task", "send", "--workspace", workspace, "--id", id, "x"]);
     assert_eq!(sent.code, Some(0), "{sent:?}");
-    let failing = ["worker", "--until-empty", "--max-retries", "0", "--"];
+    let within = ["worker", "--workspace", workspace, "--until-empty", "--max-retries", "0", "--"];
     let command = ["sh", "-c", "echo no way >&2; exit 9"];
-    let worked = place.run(&[&failing[..], &command].concat());
+    let worked = place.run(&[&within[..], &command].concat());
     assert_eq!(worked.code, Some(3), "{worked:?}");
 }
 
@@ -175,6 +179,29 @@ fn a_hook_that_hangs_stops_neither_the_work_nor_the_end_of_the_daemon() {
     give_up(&place, "two");
     let ended = daemon.stop();
     assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn a_hook_that_hangs_for_one_workspace_is_heard_for_another() {
+    let place = Place::new();
+    let (begun, told) = (place.pipe("begun"), place.pipe("told"));
+    let hook = format!(
+        "case $VAKBUS_WORKSPACE in slow) echo x > {}; exec sleep 600;; esac; echo $VAKBUS_TASK > {}",
+        begun.display(),
+        told.display()
+    );
+    assert_eq!(place.run(&["workspace", "new", "slow"]).code, Some(0));
+    let daemon = Daemon::with(&place, &["--on-dead-letter", &hook]);
+    give_up_in(&place, "slow", "one");
+    let heard = |path: std::path::PathBuf| {
+        let (tell, heard) = mpsc::channel();
+        thread::spawn(move || tell.send(std::fs::read_to_string(path).unwrap()));
+        heard.recv_timeout(LIMIT).unwrap()
+    };
+    assert_eq!(heard(begun), "x\n");
+    give_up(&place, "two");
+    assert_eq!(heard(told), "two\n");
+    daemon.stop();
 }
 
 #[test]

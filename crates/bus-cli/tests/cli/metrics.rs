@@ -84,6 +84,48 @@ fn what_goes_through_the_daemon_and_waits_in_it_is_on_its_page() {
     daemon.stop();
 }
 
+/// Waits until a page has this sample with this value.
+#[track_caller]
+fn shows(http: &str, sample: &str, wanted: f64) {
+    const TRIES: usize = 100_000;
+    let mut page = String::new();
+    for _ in 0..TRIES {
+        page = ask(http, "/metrics").1;
+        if value(&page, sample) == Some(wanted) {
+            return;
+        }
+    }
+    panic!("{sample} is never {wanted}: {page}");
+}
+
+#[test]
+fn what_a_daemon_does_beside_serving_is_on_its_page() {
+    let place = Place::new();
+    let daemon = Daemon::with(&place, &[&FREE[..], &["--on-dead-letter", "exit 0"]].concat());
+    let http = daemon.ready["http"].as_str().unwrap();
+    shows(http, "vakbus_approvals_waiting{workspace=\"default\"}", 0.0);
+    let request = ["approvals", "request", "--action", "deploy", "--target", "web-1"];
+    assert_eq!(place.run(&request).code, Some(0));
+    shows(http, "vakbus_approvals_waiting{workspace=\"default\"}", 1.0);
+    sends(&place, "coder");
+    let worker =
+        ["worker", "--role", "coder", "--until-empty", "--max-retries", "0", "--", "false"];
+    assert_eq!(place.run(&worker).code, Some(3));
+    let letters = "vakbus_dead_letters_total{workspace=\"default\",reason=\"exhausted\"}";
+    shows(http, letters, 1.0);
+    shows(http, "vakbus_hook_news_total{hook=\"dead-letter\",outcome=\"heard\"}", 1.0);
+    sends(&place, "coder");
+    let worker = ["worker", "--role", "coder", "--until-empty", "--", "true"];
+    assert_eq!(place.run(&worker).code, Some(0));
+    // The request for the approval, and the receipt.
+    shows(http, "vakbus_audit_records_total{workspace=\"default\"}", 2.0);
+    shows(http, "vakbus_audit_behind_seconds{workspace=\"default\"}", 0.0);
+    let page = ask(http, "/metrics").1;
+    let age = value(&page, "vakbus_approvals_oldest_seconds{workspace=\"default\"}");
+    assert!(age.is_some_and(|age| age > 0.0), "{page}");
+    daemon.stop();
+}
+
 #[test]
 fn without_the_option_nothing_is_said_of_it() {
     let place = Place::new();

@@ -97,6 +97,7 @@ fn what_is_not_there_is_said_with_where_to_look() {
 fn a_worker_of_whom_nothing_is_known_any_more_is_listed_and_not_verified() {
     let place = done(&["t-1"]);
     std::fs::remove_file(place.workspace().join("agents/cli-worker.creds")).unwrap();
+    std::fs::remove_dir_all(place.workspace().join("certificates")).unwrap();
     let found = listed(&place, &[]);
     assert_eq!((found.len(), &found[0]["verified"]), (1, &false.into()), "{found:?}");
     assert!(found[0]["unreadable"].is_string() && found[0]["leaf"].is_string(), "{found:?}");

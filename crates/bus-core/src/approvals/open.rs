@@ -17,6 +17,8 @@ pub struct OpenApprovals {
     open: HashMap<EventHash, OpenApproval>,
     /// So that a request that is stored a second time is not open again.
     closed: HashSet<EventHash>,
+    /// The newest request under each id that somebody chose in a session.
+    by_id: HashMap<(SessionId, AgentId, String), EventHash>,
     watched: Option<EventHash>,
     closed_as: Option<Closed>,
     passed_over: u64,
@@ -207,8 +209,9 @@ impl OpenApprovals {
             trace: envelope.trace.clone(),
         };
         let replaced = self.replace(&approval);
+        let of_same_id = self.replace_of_id(&approval);
         self.open.insert(record.hash, approval);
-        if replaced { Applied::Superseded } else { Applied::Asked }
+        if replaced || of_same_id { Applied::Superseded } else { Applied::Asked }
     }
 
     /// Closes the open request that `new` takes the place of: one of the same agent and session.
@@ -218,6 +221,17 @@ impl OpenApprovals {
         if !self.open.get(&old).is_some_and(gives_way) {
             return false;
         }
+        let by = new.hash;
+        self.close(old, |approval| Closed::Superseded { approval: Box::new(approval), by });
+        true
+    }
+
+    /// Closes the open request whose id `new` has too, of the same agent and session: one name is
+    /// that of one approval, and the newer question is the one that is meant.
+    fn replace_of_id(&mut self, new: &OpenApproval) -> bool {
+        let (session, asker) = (new.session.clone(), new.asker.clone());
+        let old = self.by_id.insert((session, asker, new.id.clone()), new.hash);
+        let Some(old) = old.filter(|old| self.open.contains_key(old)) else { return false };
         let by = new.hash;
         self.close(old, |approval| Closed::Superseded { approval: Box::new(approval), by });
         true

@@ -1,13 +1,15 @@
 //! The receive path: decode, check the place, check the signer, open.
 
 use bus_crypto::{KeyId, PublicKey};
-use bus_envelope::{EventHash, MessageEnvelope, wire};
+use bus_envelope::{EventHash, MessageEnvelope, Timestamp, wire};
 use bus_subjects::{AclPolicy, Subject};
 use bytes::Bytes;
 use uuid::Uuid;
 
 use super::{Endpoint, Opened, live::must_be_signed};
-use crate::{Error, ErrorKind, Frame, LiveCheckpoint, Result, Standing, roster::is_source_of};
+use crate::{
+    Error, ErrorKind, Frame, LiveCheckpoint, Result, Standing, Stored, roster::is_source_of,
+};
 
 impl Endpoint {
     /// Checks a frame and opens it.
@@ -24,6 +26,17 @@ impl Endpoint {
         self.open_of(frame, AclPolicy::can_publish)
     }
 
+    /// As [`Endpoint::open`] for a record, whose time of storing the bus says: a signer whose key
+    /// was revoked later counts for it, and so does one who is gone, where its certificate is kept.
+    ///
+    /// What is done now is opened by [`Endpoint::open`]; this reads what was done.
+    ///
+    /// # Errors
+    /// As [`Endpoint::open`].
+    pub fn open_record(&self, stored: &Stored) -> Result<Opened> {
+        self.open_at(&stored.frame, Some(stored.time), AclPolicy::can_publish)
+    }
+
     /// As [`Endpoint::open`], where `may` says whether the policy of a signer lets it send to the
     /// subject.
     pub(super) fn open_of(
@@ -31,7 +44,16 @@ impl Endpoint {
         frame: &Frame,
         may: impl FnOnce(&AclPolicy, &Subject) -> bool,
     ) -> Result<Opened> {
-        let Checked { envelope, hash, aad, standing } = self.check_of(frame, may)?;
+        self.open_at(frame, None, may)
+    }
+
+    fn open_at(
+        &self,
+        frame: &Frame,
+        stored: Option<Timestamp>,
+        may: impl FnOnce(&AclPolicy, &Subject) -> bool,
+    ) -> Result<Opened> {
+        let Checked { envelope, hash, aad, standing } = self.check_of(frame, stored, may)?;
         let lineage = &envelope.lineage;
         let Some(seal) = &envelope.seal else {
             return Err(corrupt(frame, "the envelope is not sealed"));
@@ -77,7 +99,7 @@ impl Endpoint {
     /// # Errors
     /// As [`Endpoint::open`], but for what only opening the payload finds.
     pub(crate) fn check_frame(&self, frame: &Frame) -> Result<(MessageEnvelope, EventHash)> {
-        let checked = self.check_of(frame, AclPolicy::can_publish)?;
+        let checked = self.check_of(frame, None, AclPolicy::can_publish)?;
         if checked.envelope.seal.is_none() {
             return Err(corrupt(frame, "the envelope is not sealed"));
         }
@@ -87,6 +109,7 @@ impl Endpoint {
     fn check_of(
         &self,
         frame: &Frame,
+        stored: Option<Timestamp>,
         may: impl FnOnce(&AclPolicy, &Subject) -> bool,
     ) -> Result<Checked> {
         let envelope = wire::decode(&frame.headers, &frame.body)
@@ -115,7 +138,11 @@ impl Endpoint {
             || LiveCheckpoint::is_meant_by(&envelope)
         {
             let may = |policy: &AclPolicy| may(policy, &envelope.subject);
-            self.roster().verify_right(&envelope, &hash, may).map_err(|error| {
+            let verified = match stored {
+                None => self.roster().verify_right(&envelope, &hash, may),
+                Some(stored) => self.roster().verify_stored(&envelope, &hash, stored, may),
+            };
+            verified.map_err(|error| {
                 let kind = match error {
                     crate::SignerError::BadSignature | crate::SignerError::Unsigned => {
                         ErrorKind::Corrupt

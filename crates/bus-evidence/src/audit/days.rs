@@ -36,6 +36,11 @@ impl Days {
         self.last
     }
 
+    /// The newest file, if there is one.
+    pub(super) fn newest(&self) -> Option<PathBuf> {
+        self.day.as_ref().map(|_| self.path())
+    }
+
     /// Appends a line to the file of the day; one whose mark the log ends with is there already.
     pub(super) fn append(
         &mut self,

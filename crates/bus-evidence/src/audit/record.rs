@@ -13,7 +13,8 @@ use crate::Checkpoint;
 /// A record of a stream as a line of the audit log.
 ///
 /// The envelope stands there in canonical JSON, its payload as it is stored, so the line shows what
-/// was signed, and nothing that is secret. What is no envelope stands there byte for byte.
+/// was signed, and nothing that is secret; in base64 where it has line breaks. What is no envelope
+/// stands there byte for byte.
 #[derive(Debug, Clone)]
 pub struct AuditRecord {
     stream: AuditStream,
@@ -31,7 +32,7 @@ impl AuditRecord {
         let seq = stored.seq.0;
         let read = wire::decode(&frame.headers, &frame.body)
             .map_err(|error| Shown(&error.to_string()).to_string())
-            .and_then(|envelope| fitting(&envelope).map(|json| (envelope, json)));
+            .and_then(|envelope| json_of(&envelope).map(|json| (envelope, json)));
         let (hash, line, envelope) = match read {
             Ok((envelope, json)) => {
                 let leaf = envelope.compute_hash();
@@ -39,7 +40,7 @@ impl AuditRecord {
                     seq,
                     stored: stored.time.to_string(),
                     stream: stream_name(stream),
-                    said: Said::Envelope { leaf: leaf.to_string(), envelope: &json },
+                    said: said(leaf.to_string(), &json),
                 });
                 (leaf, line, Some(envelope))
             }
@@ -94,7 +95,7 @@ impl AuditRecord {
         &self.line
     }
 
-    /// Its envelope; none when it is none, or cannot stand on one line.
+    /// Its envelope; none when it is none.
     #[must_use]
     pub const fn envelope(&self) -> Option<&MessageEnvelope> {
         self.envelope.as_ref()
@@ -115,15 +116,19 @@ pub(super) fn checkpoint_line(checkpoint: &Checkpoint) -> Vec<u8> {
     serde_json::to_vec(&WireCheckpoint { origin, size, note }).unwrap_or_default()
 }
 
-/// The envelope in canonical JSON, if that can stand on one line: a payload that is not sealed may
-/// have line breaks in its JSON.
-fn fitting(envelope: &MessageEnvelope) -> Result<Box<RawValue>, String> {
+/// The envelope in canonical JSON.
+fn json_of(envelope: &MessageEnvelope) -> Result<Box<RawValue>, String> {
     let json =
         String::from_utf8(wire::json::encode(envelope)).map_err(|error| error.to_string())?;
-    if json.contains('\n') {
-        return Err("its payload has line breaks, so its JSON is not one line".to_owned());
-    }
     RawValue::from_string(json).map_err(|error| error.to_string())
+}
+
+/// An envelope on a line. A payload that is not sealed may have line breaks in its JSON.
+fn said(leaf: String, json: &RawValue) -> Said<'_> {
+    if json.get().contains('\n') {
+        return Said::Escaped { leaf, json_base64: BASE64.encode(json.get().as_bytes()) };
+    }
+    Said::Envelope { leaf, envelope: json }
 }
 
 fn line(wire: &Wire<'_>) -> Vec<u8> {
@@ -153,6 +158,10 @@ enum Said<'a> {
     Envelope {
         leaf: String,
         envelope: &'a RawValue,
+    },
+    Escaped {
+        leaf: String,
+        json_base64: String,
     },
     Unreadable {
         unreadable: String,

@@ -199,7 +199,15 @@ fn a_payload_with_line_breaks_breaks_no_line() {
     let mut envelope = Ground::new(1).receipts[0].clone();
     envelope.payload = b"{\n}".as_slice().into();
     let record = AuditRecord::new(AuditStream::Receipts, &stored(&envelope, 1));
-    assert!(!record.line().contains(&b'\n') && record.envelope().is_none());
+    assert!(!record.line().contains(&b'\n'));
+    let line: serde_json::Value = serde_json::from_slice(record.line()).unwrap();
+    let json = data_encoding::BASE64.decode(line["json_base64"].as_str().unwrap().as_bytes());
+    assert_eq!(wire::json::decode(&json.unwrap()).unwrap(), envelope);
+    assert_eq!((record.envelope(), record.hash()), (Some(&envelope), envelope.compute_hash()));
+    let mut log = Ground::new(1);
+    log.receipts[0] = envelope;
+    log.open().append(&record, noon(0)).unwrap();
+    assert_eq!(log.open().last(AuditStream::Receipts), Some(record.mark()));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Stories over whole bundles: honest ones, and every way to spoil one.
 
 mod audit;
+mod broken_lines;
 mod bundle;
 mod certificates;
 mod chains;

@@ -1,25 +1,52 @@
-//! Keys that the account took back: nothing that they signed counts, whatever time it carries.
+//! Keys that the account took back: what they signed before counts on the word of a recorder whose
+//! key was not, and nothing else does.
 
 use bus_core::{Identity, Revocation};
 use bus_crypto::NkeyKind;
 use bus_envelope::Timestamp;
 
-use super::support::{Files, World, key};
-use crate::{Checkpoint, Finding, FindingKind, Options, verify_files};
+use super::support::{Files, World, key, time};
+use crate::{Checkpoint, Finding, FindingKind, Options, Report, verify_files};
 
 /// Verifies with the key of `who` revoked, long after all that it signed.
-fn judged(world: &World, files: &Files, who: &Identity) -> Result<(), Finding> {
+fn judged(world: &World, files: &Files, who: &Identity) -> Result<Report, Finding> {
     let late = Timestamp::from_unix_ns(4_000_000_000 * 1_000_000_000);
-    let revoked = vec![Revocation::of(who.certificate(), late)];
-    verify_files(files, &Options { revoked, ..world.trusting() }).map(drop)
+    judged_at(world, files, who, late)
+}
+
+fn judged_at(
+    world: &World,
+    files: &Files,
+    who: &Identity,
+    at: Timestamp,
+) -> Result<Report, Finding> {
+    let revoked = vec![Revocation::of(who.certificate(), at)];
+    verify_files(files, &Options { revoked, ..world.trusting() })
 }
 
 #[test]
-fn a_receipt_of_a_revoked_key_is_found_although_it_is_older() {
+fn a_receipt_of_a_key_that_was_revoked_later_counts_and_the_report_says_since_when() {
     let world = World::new();
-    let finding = judged(&world, &world.story(3).files(&world.boss), &world.bob).unwrap_err();
-    let place = (finding.kind, finding.file.as_str(), finding.entry);
-    assert_eq!(place, (FindingKind::Revoked, "receipts.jsonl", Some(2)));
+    let report = judged(&world, &world.story(3).files(&world.boss), &world.bob).unwrap();
+    let bob = report.signers.iter().find(|signer| signer.agent == "bob").unwrap();
+    assert_eq!(bob.revoked.as_deref(), Some("2096-10-02T07:06:40.000000000Z"));
+    let ann = report.signers.iter().find(|signer| signer.agent == "ann").unwrap();
+    assert_eq!(ann.revoked, None);
+    let line = "signed by bob (worker): 1 envelope, revoked since 2096-10-02T07:06:40.000000000Z";
+    assert!(report.to_string().contains(line), "{report}");
+}
+
+#[test]
+fn a_receipt_of_a_key_that_was_revoked_before_is_found() {
+    let world = World::new();
+    let files = world.story(3).files(&world.boss);
+    // Bob's is the second receipt, of second 62.
+    for (at, is_good) in [(61, false), (62, false), (63, true)] {
+        let judged = judged_at(&world, &files, &world.bob, time(at));
+        let place = judged.map(drop).map_err(|it| (it.kind, it.file, it.entry));
+        let found = Err((FindingKind::Revoked, "receipts.jsonl".to_owned(), Some(2)));
+        assert_eq!(place, if is_good { Ok(()) } else { found }, "{at}");
+    }
 }
 
 #[test]

@@ -71,8 +71,10 @@ impl Authority {
         let Some(roster) = &self.roster else {
             return Err((FindingKind::UnknownSigner, "the bundle has no certificates".into()));
         };
+        // A key that was revoked later counts for what says an earlier time, on the word of the
+        // recorder, whose own key must not be revoked: it saw when that was stored.
         let certificate = roster
-            .verify_hashed(envelope, leaf)
+            .verify_record(envelope, leaf, envelope.time)
             .map_err(|error| (FindingKind::from(error), error.to_string()))?;
         let key = (certificate.agent.to_string(), certificate.nkey.text());
         let signer = self.signed.entry(key).or_insert_with(|| Signer {
@@ -80,6 +82,7 @@ impl Authority {
             nkey: certificate.nkey.text(),
             roles: certificate.roles.iter().map(ToString::to_string).collect(),
             envelopes: 0,
+            revoked: roster.revoked(&certificate.nkey.text()).map(|at| at.to_string()),
         });
         signer.envelopes += 1;
         Ok(())

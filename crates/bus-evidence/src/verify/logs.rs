@@ -2,10 +2,11 @@
 
 use std::io::BufRead;
 
-use bus_envelope::{ChainScope, EnvelopeError, EventHash, Timestamp, tree::MerkleTree, wire::json};
+use bus_envelope::{ChainScope, EnvelopeError, EventHash, Timestamp, tree::MerkleTree};
 
 use crate::{
     LINE_BYTES_MAX,
+    entry::{NoEntry, envelope_of},
     lines::{LineError, LineReader},
     log::{Log, Place, entries_file},
     verify::{
@@ -46,7 +47,7 @@ impl Contents {
         while let Some((number, line)) = lines.next_line()? {
             let fault = |kind, detail: String| Finding::new(&file, kind, detail).at(number);
             let envelope =
-                json::decode(&line).map_err(|error| fault(kind_of(&error), error.to_string()))?;
+                envelope_of(&line).map_err(|error| fault(kind_of(&error), error.to_string()))?;
             if let Some(detail) = log.misplaced(place, &envelope) {
                 return Err(fault(FindingKind::WrongPlace, detail));
             }
@@ -72,11 +73,13 @@ impl Contents {
     }
 }
 
-/// What is wrong with a line that is no envelope in canonical JSON.
-pub(super) const fn kind_of(error: &EnvelopeError) -> FindingKind {
+/// What is wrong with a line that is no envelope as an exporter writes it.
+pub(super) const fn kind_of(error: &NoEntry) -> FindingKind {
     match error {
-        EnvelopeError::NotCanonical { .. } => FindingKind::NotCanonical,
-        _ => FindingKind::UnreadableLine,
+        NoEntry::NotCanonical | NoEntry::Envelope(EnvelopeError::NotCanonical { .. }) => {
+            FindingKind::NotCanonical
+        }
+        NoEntry::Envelope(_) => FindingKind::UnreadableLine,
     }
 }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use bus_envelope::{
     EventHash, MessageEnvelope,
     tree::{leaf_hash, verify_consistency, verify_inclusion},
-    wire::json,
 };
 use serde::Serialize;
 
 use crate::{
     Checkpoint, ConsistencyProof, InclusionProof, Proof, certificate,
+    entry::envelope_of,
     log::{CERTIFICATES, Log, Place, entries_file},
     verify::{
         Finding, FindingKind, KeptMatch, Options, Trust, certificates::Authority, files::Files,
@@ -138,7 +138,7 @@ fn inclusion(
     authority: &mut Authority,
 ) -> Result<ProofShown, Finding> {
     let fault = |kind, detail: String| Finding::new(FILE, kind, detail);
-    let envelope = json::decode(&proof.entry)
+    let envelope = envelope_of(&proof.entry)
         .map_err(|error| fault(logs::kind_of(&error), error.to_string()))?;
     if let Some(detail) = log.misplaced(place, &envelope) {
         return Err(fault(FindingKind::WrongPlace, detail));

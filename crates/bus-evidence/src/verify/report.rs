@@ -68,6 +68,9 @@ pub struct Signer {
     pub roles: Vec<String>,
     /// How many envelopes it signed.
     pub envelopes: u64,
+    /// Since when the key does not count any more: what it signed before rests on the recorder's
+    /// word.
+    pub revoked: Option<String>,
 }
 
 /// A kept checkpoint that the bundle agrees with.
@@ -220,7 +223,9 @@ impl std::fmt::Display for Report {
         for signer in &self.signers {
             let roles = signer.roles.join(", ");
             let entries = counted(signer.envelopes, "envelope");
-            writeln!(f, "signed by {} ({roles}): {entries}", signer.agent)?;
+            let since = signer.revoked.as_deref().map(|at| format!(", revoked since {at}"));
+            let since = since.unwrap_or_default();
+            writeln!(f, "signed by {} ({roles}): {entries}{since}", signer.agent)?;
         }
         for kept in &self.kept {
             let KeptMatch { origin, entries, entries_now } = kept;

@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use bus_core::{BusMetrics, Frame, FrameId, Step, TaskOutcome};
+use bus_gateway::{ApprovalsReading, AuditReading, ChoreCounts, HookReading, LettersReading};
 use bus_subjects::Subject;
 
 use crate::{
     reader::Page,
-    world::{Open, Process},
+    world::{Open, Process, w1},
 };
 
 async fn page(process: Process) -> Page {
@@ -48,6 +49,51 @@ async fn every_family_is_ours_and_says_what_it_is() {
     for name in page.families.keys() {
         assert!(name.starts_with("vakbus_"), "{name}");
         assert!(page.help.get(name).is_some_and(|help| !help.is_empty()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_daemon_does_beside_serving_is_on_the_page() {
+    let workspace = w1();
+    let chores = ChoreCounts {
+        audit: vec![AuditReading {
+            workspace: workspace.clone(),
+            written: 7,
+            failures: 2,
+            behind: Duration::from_millis(1500),
+        }],
+        hooks: vec![HookReading {
+            hook: "dead-letter",
+            heard: 3,
+            given_up: 1,
+            dropped: 4,
+            failures: 9,
+        }],
+        letters: vec![LettersReading {
+            workspace: workspace.clone(),
+            reason: "exhausted",
+            count: 5,
+        }],
+        approvals: vec![ApprovalsReading {
+            workspace,
+            waiting: 2,
+            oldest: Some(Duration::from_secs(60)),
+        }],
+    };
+    let page = page(Process { chores: Some(chores), ..Process::new().await }).await;
+    for (sample, value) in [
+        ("vakbus_audit_records_total{workspace=w1}", 7.0),
+        ("vakbus_audit_failures_total{workspace=w1}", 2.0),
+        ("vakbus_audit_behind_seconds{workspace=w1}", 1.5),
+        ("vakbus_hook_news_total{hook=dead-letter,outcome=heard}", 3.0),
+        ("vakbus_hook_news_total{hook=dead-letter,outcome=given-up}", 1.0),
+        ("vakbus_hook_news_total{hook=dead-letter,outcome=dropped}", 4.0),
+        ("vakbus_hook_failures_total{hook=dead-letter}", 9.0),
+        ("vakbus_dead_letters_total{reason=exhausted,workspace=w1}", 5.0),
+        ("vakbus_approvals_waiting{workspace=w1}", 2.0),
+        ("vakbus_approvals_oldest_seconds{workspace=w1}", 60.0),
+    ] {
+        assert_eq!(page.value(sample), Some(value), "{sample}: {:?}", page.samples);
     }
 }
 

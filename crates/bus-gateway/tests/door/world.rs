@@ -11,7 +11,7 @@ use std::{
 use bus_core::{
     BoxFuture, BusMetrics, Engine, Expect, Frame, FrameId, Metered, Result, Traffic, planes,
 };
-use bus_gateway::{Build, Counts, Gateway, Sources, Standing};
+use bus_gateway::{Build, ChoreCounts, Counts, Gateway, Sources, Standing};
 use bus_mem::InMemoryBus;
 use bus_subjects::{Subject, WorkspaceId};
 use tokio::{
@@ -27,6 +27,7 @@ pub(crate) struct Process {
     pub(crate) metrics: Option<Arc<BusMetrics>>,
     pub(crate) asked: AtomicUsize,
     pub(crate) hangs: bool,
+    pub(crate) chores: Option<ChoreCounts>,
 }
 
 impl Sources for Process {
@@ -40,7 +41,7 @@ impl Sources for Process {
         let agents = self.metrics.as_ref().map(|metrics| (w1(), Arc::clone(metrics)));
         // One that has agents here leaves the counting of its engine to others.
         let carried = agents.is_none().then(|| self.traffic.report());
-        Counts { carried, agents }
+        Counts { carried, agents, chores: self.chores.clone() }
     }
 
     fn ask(&self) -> BoxFuture<'_, Result<Standing>> {
@@ -63,7 +64,8 @@ impl Process {
         for stream in planes::workspace_streams(&w1()).unwrap() {
             engine.declare(stream).await.unwrap();
         }
-        Self { engine, traffic, metrics: None, asked: AtomicUsize::new(0), hangs: false }
+        let asked = AtomicUsize::new(0);
+        Self { engine, traffic, metrics: None, asked, hangs: false, chores: None }
     }
 
     /// Has a task wait in the queue of `role`.

@@ -180,6 +180,11 @@ pub(super) fn refused(name: &ApprovalName, refused: &NotUsed) -> CliError {
         Refusal::Open => {
             (Exit::Timeout, format!("{show} says how it stands; try it again once it is answered"))
         }
+        Refusal::Ambiguous => (
+            Exit::Usage,
+            "an id was used twice: name it by its digits, as vakbus approvals ls --json has them"
+                .to_owned(),
+        ),
         Refusal::ChoiceRefused => {
             (Exit::Refused, "leave it; or ask again: vakbus approvals request".to_owned())
         }

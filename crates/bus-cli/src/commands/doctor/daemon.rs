@@ -6,6 +6,7 @@ use bus_core::{Durability, Engine, ErrorKind, planes};
 use bus_link::{LinkBus, LinkOptions};
 
 use super::{
+    audit,
     checks::{self, Sync},
     finding::Finding,
     local::told,
@@ -44,6 +45,11 @@ pub(super) async fn look(paths: &Paths, home: &Home, global: &Global, found: &mu
             return;
         }
     };
+    // One that is not there yet has nothing to hold against.
+    if let Asker::Engine(auditor) = connect(paths, &workspace, Part::Auditor).await {
+        found.extend(audit::against(&*auditor, home, &global.workspace).await);
+        let _closed = auditor.close().await;
+    }
     let operator = connect(paths, &workspace, Part::Operator).await;
     if let Asker::Engine(operator) = &operator {
         let counted = partitions(&**operator, global).await;

@@ -6,6 +6,7 @@ use bus_core::{Clock as _, SystemClock};
 use rustix::fs::{statfs, statvfs};
 
 use super::{
+    audit,
     checks::{self, Room},
     finding::Finding,
 };
@@ -34,6 +35,7 @@ pub(super) fn findings(home: &Home, secrets: &Secrets, global: &Global) -> Vec<F
         }
         Err(error) => findings.push(told("keys", &error)),
     }
+    findings.extend(audit::files(home, &global.workspace));
     findings
 }
 

@@ -7,6 +7,7 @@ use bus_nats::{Inspection, NatsBus, StreamStanding, permissions::Layout};
 use bus_subjects::WorkspaceId;
 
 use super::{
+    audit,
     checks::{self, Sync},
     finding::Finding,
     local::told,
@@ -49,8 +50,31 @@ pub(super) async fn look(
         Ok(seen) => found.extend(of(&seen)),
         Err(error) => found.push(told("streams", &error.into())),
     }
+    against(place, &workspace, &bus, home, found).await;
     permissions(place, &workspace, &bus, found).await;
     Ok(())
+}
+
+/// The audit log of this machine against what the servers hold.
+async fn against(
+    place: &NatsPlace,
+    workspace: &Workspace,
+    bus: &NatsBus,
+    home: &Home,
+    found: &mut Vec<Finding>,
+) {
+    let Ok(auditor) = probes::name(Part::Auditor) else { return };
+    if workspace.identity(&auditor).is_err() {
+        return;
+    }
+    // Where everybody logs in alike, this login reads it as well.
+    match place.look_as(workspace, &auditor).await {
+        Ok(own) => {
+            let own = own.as_ref().unwrap_or(bus);
+            found.extend(audit::against(own, home, workspace.name()).await);
+        }
+        Err(error) => found.push(told("audit", &error)),
+    }
 }
 
 /// What a workspace needs there.

@@ -22,7 +22,7 @@ pub(super) async fn run(
     global: &Global,
 ) -> Result<Exit, CliError> {
     let envelopes = record::envelopes(&agent.endpoint, &args.session).await?;
-    let log = log_of(agent, &args.session, envelopes.iter().map(|(_, envelope)| envelope))?;
+    let log = log_of(agent, &args.session, envelopes.iter().map(|(_, kept)| &kept.envelope))?;
     let checkpoint = log.checkpoint(agent.endpoint.identity()).map_err(|error| refused(&error))?;
     let about = json!({ "origin": checkpoint.origin(), "entries": checkpoint.size() });
     hand_out(checkpoint.text(), "checkpoint", about, args.output.as_deref(), global)

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use bus_core::Endpoint;
-use bus_envelope::MessageEnvelope;
 use bus_evidence::{BundleError, BundleWriter, Log, Options, Report};
 use serde_json::json;
 
-use super::{letters::Letters, record};
+use super::{letters::Letters, record, signer::Kept};
 use crate::{
     args::{ExportArgs, Global},
     engine::{Agent, Session},
@@ -24,7 +23,7 @@ pub(super) async fn run(
 ) -> Result<Exit, CliError> {
     let endpoint = &agent.endpoint;
     let receipts = record::envelopes(endpoint, &args.session).await?;
-    let receipts: Vec<MessageEnvelope> = receipts.into_iter().map(|(_, found)| found).collect();
+    let receipts: Vec<Kept> = receipts.into_iter().map(|(_, found)| found).collect();
     let letters = Letters::of(endpoint, &args.session).await?;
     let tokens = certificates(session, endpoint, receipts.iter().chain(&letters.shown))?;
     write(args, endpoint, &tokens, (&receipts, &letters.shown)).map_err(|error| failed(&error))?;
@@ -41,25 +40,13 @@ pub(super) async fn run(
 fn certificates<'a>(
     session: &Session,
     endpoint: &Endpoint,
-    envelopes: impl Iterator<Item = &'a MessageEnvelope>,
+    records: impl Iterator<Item = &'a Kept>,
 ) -> Result<Vec<String>, CliError> {
-    let roster = session.workspace.living_roster()?;
     let mut tokens: BTreeMap<String, String> = BTreeMap::new();
-    for envelope in envelopes {
-        let Some(signature) = &envelope.signature else { continue };
-        if tokens.contains_key(&signature.signer) {
-            continue;
-        }
-        match roster.find(&signature.signer) {
-            Some(found) => drop(tokens.insert(signature.signer.clone(), found.token().to_owned())),
-            None => {
-                let agent = &envelope.lineage.agent;
-                let what =
-                    format!("the certificate of {agent}, who signed some, is not known here");
-                return Err(CliError::new(Exit::Failed, what)
-                    .next("what a removed or revoked agent signed cannot be exported any more"));
-            }
-        }
+    // Each record is asked for its signer: a key may have been revoked between two of them.
+    for record in records.filter(|record| record.envelope.signature.is_some()) {
+        let signer = record.signer(session.roster())?;
+        tokens.entry(signer.nkey.text()).or_insert_with(|| signer.token().to_owned());
     }
     let own = endpoint.identity().certificate();
     tokens.insert(own.nkey.text(), own.token().to_owned());
@@ -70,17 +57,17 @@ fn write(
     args: &ExportArgs,
     endpoint: &Endpoint,
     tokens: &[String],
-    (receipts, letters): (&[MessageEnvelope], &[MessageEnvelope]),
+    (receipts, letters): (&[Kept], &[Kept]),
 ) -> Result<(), BundleError> {
     let mut bundle = BundleWriter::records(&args.dir, endpoint.workspace(), &args.session)?;
     for token in tokens {
         bundle.certificate(token)?;
     }
     for receipt in receipts {
-        bundle.append(Log::Receipts, receipt)?;
+        bundle.append(Log::Receipts, &receipt.envelope)?;
     }
     for letter in letters {
-        bundle.append(Log::DeadLetters, letter)?;
+        bundle.append(Log::DeadLetters, &letter.envelope)?;
     }
     bundle.finish(endpoint.identity().key(), endpoint.agent()).map(drop)
 }

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 
-use bus_core::{Endpoint, planes};
+use bus_core::{Endpoint, Stored, planes};
 use bus_envelope::{ChainHead, ChainScope, MessageEnvelope, wire};
 use bus_subjects::{AddressKind, SessionId};
 
+use super::signer::Kept;
 use crate::error::CliError;
 
 /// The dead letters of a session, each chain up to the first letter that is gone: what was redriven
 /// or discarded is not kept, and what follows cannot be shown to follow it.
 #[derive(Default)]
 pub(super) struct Letters {
-    pub(super) shown: Vec<MessageEnvelope>,
+    pub(super) shown: Vec<Kept>,
     /// How many stand behind one that is gone.
     pub(super) left_out: u64,
     heads: HashMap<ChainScope, Option<ChainHead>>,
@@ -25,26 +26,27 @@ impl Letters {
         let mut stored = endpoint.replay(planes::dead_letters_stream()?, filter).await?;
         let mut letters = Self::default();
         while let Some(stored) = stored.next().await {
-            let frame = stored?.frame;
+            let Stored { frame, time, .. } = stored?;
             // Whose it is, nobody can say of what is damaged.
             let Ok(envelope) = wire::decode(&frame.headers, &frame.body) else { continue };
             if envelope.lineage.session.as_ref() == Some(session) {
-                letters.add(envelope);
+                letters.add(Kept { stored: time, envelope });
             }
         }
         Ok(letters)
     }
 
-    fn add(&mut self, envelope: MessageEnvelope) {
-        let scope = ChainScope::incarnation_of(&envelope);
+    fn add(&mut self, letter: Kept) {
+        let envelope = &letter.envelope;
+        let scope = ChainScope::incarnation_of(envelope);
         let is_next = match self.heads.get(&scope) {
-            Some(Some(head)) => head.is_followed_by(&envelope),
+            Some(Some(head)) => head.is_followed_by(envelope),
             Some(None) => false,
-            None => self.begins(&scope, &envelope),
+            None => self.begins(&scope, envelope),
         };
-        self.heads.insert(scope, is_next.then(|| ChainHead::of(&envelope)));
+        self.heads.insert(scope, is_next.then(|| ChainHead::of(envelope)));
         if is_next {
-            self.shown.push(envelope);
+            self.shown.push(letter);
         } else {
             self.left_out += 1;
         }
@@ -105,7 +107,9 @@ mod tests {
 
     fn shown(envelopes: impl IntoIterator<Item = MessageEnvelope>) -> (usize, u64) {
         let mut letters = Letters::default();
-        envelopes.into_iter().for_each(|envelope| letters.add(envelope));
+        for envelope in envelopes {
+            letters.add(Kept { stored: envelope.time, envelope });
+        }
         (letters.shown.len(), letters.left_out)
     }
 

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use bus_core::{Certificate, Roster, Seq};
-use bus_envelope::MessageEnvelope;
+use bus_core::{Certificate, Seq};
 use bus_evidence::{Checkpoint, Proof};
 use bus_subjects::{AgentId, SessionId};
 use serde_json::json;
@@ -42,11 +41,10 @@ async fn of_receipt(
 ) -> Result<Exit, CliError> {
     let (seq, of) = find(wanted, args.session.as_ref(), agent).await?;
     let envelopes = record::envelopes(&agent.endpoint, &of).await?;
-    let log = log_of(agent, &of, envelopes.iter().map(|(_, envelope)| envelope))?;
+    let log = log_of(agent, &of, envelopes.iter().map(|(_, kept)| &kept.envelope))?;
     let place = envelopes.iter().zip(0_u64..).find(|((at, _), _)| *at == seq);
-    let Some(((_, envelope), index)) = place else { return Err(wanted.missing()) };
-    let roster = session.workspace.living_roster()?;
-    let signer = signer_of(&roster, envelope)?;
+    let Some(((_, kept), index)) = place else { return Err(wanted.missing()) };
+    let (signer, envelope) = (kept.signer(session.roster())?, &kept.envelope);
     let proof = log
         .inclusion(index, envelope, &signer, agent.endpoint.identity())
         .map_err(|error| refused(&error))?;
@@ -89,18 +87,6 @@ async fn find(
     }
 }
 
-/// The certificate of who signed an envelope.
-fn signer_of(roster: &Roster, envelope: &MessageEnvelope) -> Result<Certificate, CliError> {
-    let nkey = envelope.signature.as_ref().map(|signature| signature.signer.as_str());
-    let found = nkey.and_then(|nkey| roster.find(nkey));
-    found.map(|certificate| (*certificate).clone()).ok_or_else(|| {
-        let agent = &envelope.lineage.agent;
-        let what = format!("the certificate of {agent}, who signed it, is not known here");
-        CliError::new(Exit::Failed, what)
-            .next("what a removed or revoked agent signed cannot be vouched for any more")
-    })
-}
-
 async fn since_checkpoint(
     since: &Path,
     args: &ProveArgs,
@@ -115,7 +101,7 @@ async fn since_checkpoint(
         Checkpoint::parse(&text).map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
     let of = session_of(&earlier, agent)?;
     let envelopes = record::envelopes(&agent.endpoint, &of).await?;
-    let log = log_of(agent, &of, envelopes.iter().map(|(_, envelope)| envelope))?;
+    let log = log_of(agent, &of, envelopes.iter().map(|(_, kept)| &kept.envelope))?;
     let signers = signers_of(&earlier, session)?;
     let proof = log
         .consistency(&earlier, &signers, agent.endpoint.identity())
@@ -141,11 +127,11 @@ fn session_of(earlier: &Checkpoint, agent: &Agent) -> Result<SessionId, CliError
     })
 }
 
-/// The certificates of those who signed a checkpoint, as far as they are agents of today.
+/// The certificates of those who signed a checkpoint, also of those who are gone.
 fn signers_of(earlier: &Checkpoint, session: &Session) -> Result<Vec<Certificate>, CliError> {
     let names = earlier.signatures().iter().map(|signature| signature.name());
     let names: Vec<AgentId> = names.filter_map(|name| AgentId::parse(name).ok()).collect();
-    let agents = session.workspace.agents()?;
+    let agents = session.workspace.all_certificates()?;
     let signers = agents
         .into_iter()
         .filter(|agent| names.contains(&agent.agent) && earlier.verify(&agent.nkey).is_ok());

@@ -8,6 +8,7 @@ use bus_evidence::{RECEIPT_COMPLETED, WorkReceipt};
 use bus_subjects::{Address, AddressKind, Filter, SessionId, Subject};
 use bytes::Bytes;
 
+use super::signer::Kept;
 use crate::error::CliError;
 
 /// A record, as far as it can be read.
@@ -64,18 +65,18 @@ pub(super) async fn walk(
 pub(super) async fn envelopes(
     endpoint: &Endpoint,
     session: &SessionId,
-) -> Result<Vec<(Seq, MessageEnvelope)>, CliError> {
+) -> Result<Vec<(Seq, Kept)>, CliError> {
     let filter = filter(endpoint, Some(session));
     let mut stored = endpoint.replay(planes::receipts_stream()?, filter).await?;
     let mut envelopes = Vec::new();
     while let Some(stored) = stored.next().await {
-        let Stored { frame, seq, .. } = stored?;
+        let Stored { frame, seq, time } = stored?;
         let envelope = wire::decode(&frame.headers, &frame.body).map_err(|error| {
             let what = format!("the record at position {} is damaged: {error}", seq.0);
             CliError::new(crate::error::Exit::Failed, what)
                 .next(format!("vakbus receipts show {} shows what can be read of it", seq.0))
         })?;
-        envelopes.push((seq, envelope));
+        envelopes.push((seq, Kept { stored: time, envelope }));
     }
     if envelopes.is_empty() {
         let what = format!("there is no receipt of a session {session}");
@@ -105,7 +106,7 @@ fn read(endpoint: &Endpoint, stored: &Stored, heads: &mut HashMap<Subject, Chain
     };
     let decoded = wire::decode(&frame.headers, &frame.body).ok();
     let link = decoded.as_ref().and_then(|envelope| is_unlinked(envelope, heads));
-    let opened = endpoint.open(frame);
+    let opened = endpoint.open_record(stored);
     let (said, doubt) = match opened {
         Ok(opened) => (said(&opened.envelope, opened.payload), link),
         Err(error) => {

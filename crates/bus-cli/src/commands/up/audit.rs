@@ -13,14 +13,15 @@ use tokio_util::sync::CancellationToken;
 use super::{
     auditors::Served,
     chores::{Chores, Told},
+    counts::Counts,
 };
 use crate::{audit::Audit, home::Home, print as out};
 
 /// Starts to follow the streams of what is served into the data home.
 pub(super) fn start(chores: &mut Chores, home: &Home, clock: &Arc<dyn Clock>) {
     let served = chores.served();
-    let (home, clock) = (home.clone(), Arc::clone(clock));
-    let auditor = Auditor { home, clock, logs: Vec::new(), following: HashMap::new() };
+    let (home, clock, counts) = (home.clone(), Arc::clone(clock), Arc::clone(chores.counts()));
+    let auditor = Auditor { home, clock, counts, logs: Vec::new(), following: HashMap::new() };
     chores.start("the audit log", move |stop| auditor.run(served, stop));
 }
 
@@ -28,6 +29,7 @@ pub(super) fn start(chores: &mut Chores, home: &Home, clock: &Arc<dyn Clock>) {
 struct Auditor {
     home: Home,
     clock: Arc<dyn Clock>,
+    counts: Arc<Counts>,
     logs: Vec<Audit>,
     following: HashMap<WorkspaceId, Following>,
 }
@@ -73,9 +75,10 @@ impl Auditor {
             let looked = log.look().await;
             // What was written before a trouble is vouched for all the same.
             let looked = match (looked, log.sign(is_end).await) {
-                (Ok(_), signed) => signed,
+                (Ok(wrote), signed) => signed.map(|()| wrote),
                 (Err(error), _) => Err(error),
             };
+            self.counts.audited(log.workspace(), looked.as_ref().ok().copied(), self.clock.now());
             let Following { told, is_behind } =
                 self.following.entry(log.workspace().clone()).or_default();
             if *is_behind && looked.is_ok() {

@@ -11,6 +11,7 @@ use super::{
     grounds::Grounds,
     hooks::Hooks,
     hub::{self, Carrying, Hub},
+    watching,
 };
 use crate::{
     args::Global,
@@ -26,6 +27,8 @@ pub(super) struct Daemon<'a> {
     pub(super) global: &'a Global,
     pub(super) home: &'a Home,
     pub(super) paths: &'a Paths,
+    /// Whether it has metrics to show.
+    pub(super) is_asked: bool,
 }
 
 impl Daemon<'_> {
@@ -74,7 +77,7 @@ impl Daemon<'_> {
         clock: Arc<dyn Clock>,
         place: Option<&NatsPlace>,
     ) -> Chores {
-        let Self { global, home, paths } = self;
+        let Self { global, home, paths, is_asked } = self;
         let secrets = Secrets::new(&global.config, home);
         let bus = match place {
             None => OWN_BUS.to_owned(),
@@ -88,6 +91,9 @@ impl Daemon<'_> {
         let served = chores.served();
         let place = place.cloned();
         let auditors = Auditors::new((*home).clone(), secrets.clone(), clock, place, served);
+        if *is_asked {
+            watching::start(&mut chores, &auditors);
+        }
         hooks.start((&mut chores, &auditors), (&paths.run, &bus), &secrets);
         chores
     }

@@ -11,12 +11,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{auditors::Served, grounds::Grounds, hub::Carrying};
+use super::{auditors::Served, counts::Counts, grounds::Grounds, hub::Carrying};
 use crate::{gateway::Daemon, print as out};
 
 /// The chores at work.
 pub(super) struct Chores {
     served: watch::Sender<Served>,
+    counts: Arc<Counts>,
     carrying: Option<Carrying>,
     stop: CancellationToken,
     tasks: Vec<(&'static str, JoinHandle<()>)>,
@@ -26,12 +27,18 @@ impl Chores {
     /// Those of a daemon that serves `grounds`, and carries to a hub or to none.
     pub(super) fn new(grounds: &Grounds, carrying: Option<Carrying>) -> Self {
         let served = watch::Sender::new(grounds.engines());
-        Self { served, carrying, stop: CancellationToken::new(), tasks: Vec::new() }
+        let (counts, stop) = (Arc::default(), CancellationToken::new());
+        Self { served, counts, carrying, stop, tasks: Vec::new() }
     }
 
     /// What is served now and later.
     pub(super) fn served(&self) -> watch::Receiver<Served> {
         self.served.subscribe()
+    }
+
+    /// What they count.
+    pub(super) fn counts(&self) -> &Arc<Counts> {
+        &self.counts
     }
 
     /// Has `gateway`, if there is one, answer for this daemon and its `engine`.
@@ -42,7 +49,8 @@ impl Chores {
         traffic: Option<Arc<Traffic>>,
     ) {
         let Some(gateway) = gateway else { return };
-        let sources = Arc::new(Daemon { engine, traffic, served: self.served() });
+        let (served, chores) = (self.served(), Arc::clone(&self.counts));
+        let sources = Arc::new(Daemon { engine, traffic, served, chores });
         self.start("http", |stop| gateway.serve(sources, stop));
     }
 
@@ -73,6 +81,7 @@ impl Chores {
                     name == other && Arc::ptr_eq(engine, its)
                 });
             if !is_same {
+                self.counts.keep(|name| now.iter().any(|(served, _)| served == name));
                 *served = now;
             }
             !is_same

@@ -2,19 +2,26 @@
 
 mod call;
 mod cursor;
+mod lane;
 mod news;
 
-use std::time::Duration;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use bus_core::{Endpoint, Follow, Seq, Stored};
+use bus_core::Endpoint;
 use bus_runner::CommandSpec;
-use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
+use bus_subjects::WorkspaceId;
+use tokio::{
+    sync::watch,
+    task::{JoinError, JoinSet},
+    time::sleep,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::{
     call::Caller,
-    cursor::{Cursors, Place},
-    news::{Batch, News, Topic, Waits},
+    cursor::{Ledger, Place},
+    lane::Lane,
+    news::Topic,
 };
 use super::{
     auditors::{Auditors, Seated},
@@ -25,7 +32,6 @@ use crate::{
     config::Hook,
     error::CliError,
     home::Home,
-    print as out,
     secrets::Secrets,
 };
 
@@ -69,129 +75,98 @@ impl Hooks {
             let mut spec = CommandSpec::new("sh", ["-c"]);
             secrets.withhold(&mut spec);
             let place = Place { run: run.clone(), topic, bus: bus.to_owned() };
-            let (caller, auditors) = (Caller::new(hook, spec), auditors.clone());
-            chores.start(topic.name(), |stop| Watch { place, caller, auditors }.run(stop));
+            let counts = chores.counts().hook(topic.name());
+            let caller = Arc::new(Caller::new(hook, spec, counts));
+            let (ledger, auditors) = (Arc::new(Ledger::open(place)), auditors.clone());
+            let watch = Watch { ledger, topic, caller, auditors };
+            chores.start(topic.name(), |stop| watch.run(stop));
         }
     }
 }
 
-/// One hook at work.
+/// One hook at work, in each workspace on a lane of its own.
 struct Watch {
-    place: Place,
-    caller: Caller,
+    ledger: Arc<Ledger>,
+    topic: Topic,
+    caller: Arc<Caller>,
     auditors: Auditors,
 }
 
+/// The lanes at work, each with what hands it its auditor and ends it.
+#[derive(Default)]
+struct Lanes {
+    by_account: HashMap<(WorkspaceId, String), (watch::Sender<Endpoint>, DropGuard)>,
+    tasks: JoinSet<()>,
+}
+
 impl Watch {
-    /// Looks until it is told to stop; what goes wrong is told and tried again.
+    /// Has a lane for each workspace that is served, until it is told to stop.
     async fn run(self, stop: CancellationToken) {
-        let mut told = Told::default();
-        let mut cursors = match self.place.load() {
-            Ok(cursors) => cursors,
-            Err(error) => {
-                out::remark(&error.as_warning());
-                Cursors::default()
-            }
-        };
+        let (mut told, mut lanes) = (Told::default(), Lanes::default());
         loop {
             let Seated { endpoints, trouble } = self.auditors.seated().await;
-            let mut wrong = trouble;
-            for endpoint in endpoints {
-                if stop.is_cancelled() {
-                    return;
-                }
-                let looked = self.look(&endpoint, &mut cursors, &stop).await;
-                wrong = wrong.or(looked.err());
-            }
-            told.note(wrong.map(|error| {
-                let what = format!("the hook for {} waits: {error}", self.place.topic.plural());
+            told.note(trouble.map(|error| {
+                let what = format!("the hook for {} waits: {error}", self.topic.plural());
                 CliError::new(error.code(), what).as_warning()
             }));
+            lanes.keep(&endpoints);
+            for endpoint in endpoints {
+                lanes.hand(endpoint, &self, &stop);
+            }
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => break,
                 () = sleep(LOOK_EVERY) => {}
+                Some(ended) = lanes.tasks.join_next() => carry_on(ended),
             }
         }
-    }
-
-    /// Tells what is new in one workspace.
-    async fn look(
-        &self,
-        endpoint: &Endpoint,
-        cursors: &mut Cursors,
-        stop: &CancellationToken,
-    ) -> Result<(), CliError> {
-        let workspace = endpoint.workspace().as_str().to_owned();
-        let account = endpoint.identity().certificate().issuer.text();
-        let from = match cursors.next(&workspace, &account) {
-            Some(next) => next,
-            None => self.begin(endpoint, cursors, &workspace, &account).await?,
-        };
-        let (stream, filter) = self.place.topic.source(endpoint)?;
-        let mut follow = Follow::new(endpoint.clone(), stream, filter, from);
-        let mut at = from;
-        loop {
-            let mut batch = Batch::of(self.place.topic);
-            let seen = |record: Stored| batch.see(endpoint, &record);
-            let count = follow.look_some(RECORDS_MAX, seen).await?;
-            let (news, waits) = batch.news(endpoint).await?;
-            for News { seq, body } in news {
-                if !self.caller.tell(&body, stop).await {
-                    return Ok(());
-                }
-                at = Seq(seq.0.saturating_add(1));
-                cursors.told((&workspace, &account, &self.place.bus), at);
-                self.place.keep(cursors)?;
-            }
-            let end = waits.as_ref().map_or(follow.position(), |waits| waits.seq);
-            if end != at {
-                at = end;
-                cursors.told((&workspace, &account, &self.place.bus), at);
-                self.place.keep(cursors)?;
-            }
-            if let Some(Waits { error, .. }) = waits {
-                return Err(error.into());
-            }
-            if count < RECORDS_MAX || stop.is_cancelled() {
-                return Ok(());
-            }
+        // Each ends with the call that is under way.
+        while let Some(ended) = lanes.tasks.join_next().await {
+            carry_on(ended);
         }
-    }
-
-    /// Where a workspace is begun that was never looked at, or whose stream is another one now: at
-    /// its end.
-    async fn begin(
-        &self,
-        endpoint: &Endpoint,
-        cursors: &mut Cursors,
-        workspace: &str,
-        account: &str,
-    ) -> Result<Seq, CliError> {
-        let (stream, filter) = self.place.topic.source(endpoint)?;
-        let follow = Follow::at_end(endpoint.clone(), stream, filter).await?;
-        let next = follow.position();
-        let kept = cursors.kept(workspace, account);
-        let next = match kept {
-            // What came while no daemon ran is told now.
-            Some(kept) if kept <= next => kept,
-            _ => {
-                let what = self.place.topic.plural();
-                let from = format!("{what} of {workspace} are told from now on");
-                out::remark(&match next.0 > 1 {
-                    true => format!("{from}; those that are kept already are not"),
-                    false => from,
-                });
-                next
-            }
-        };
-        cursors.told((workspace, account, &self.place.bus), next);
-        self.place.keep(cursors)?;
-        Ok(next)
     }
 }
 
-/// How often what is new is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+impl Lanes {
+    /// Ends those of workspaces that are not served any more.
+    fn keep(&mut self, endpoints: &[Endpoint]) {
+        self.by_account
+            .retain(|lane, _| endpoints.iter().any(|endpoint| name_of(endpoint) == *lane));
+    }
 
-/// How many records are looked at before what they say is told.
-const RECORDS_MAX: u64 = 256;
+    /// Gives the lane of a workspace its auditor, and begins it when there is none.
+    fn hand(&mut self, endpoint: Endpoint, watch: &Watch, stop: &CancellationToken) {
+        let name = name_of(&endpoint);
+        if let Some((sender, _)) = self.by_account.get(&name) {
+            sender.send_replace(endpoint);
+            return;
+        }
+        let (sender, endpoint) = watch::channel(endpoint);
+        let lane = Lane {
+            topic: watch.topic,
+            ledger: Arc::clone(&watch.ledger),
+            caller: Arc::clone(&watch.caller),
+            endpoint,
+        };
+        let ends = stop.child_token();
+        self.tasks.spawn(lane.run(ends.clone()));
+        self.by_account.insert(name, (sender, ends.drop_guard()));
+    }
+}
+
+/// A workspace, and its account: a later one of its name is another.
+fn name_of(endpoint: &Endpoint) -> (WorkspaceId, String) {
+    let account = endpoint.identity().certificate().issuer.text();
+    (endpoint.workspace().clone(), account)
+}
+
+/// A lane that broke down takes the hook with it, which is told.
+fn carry_on(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// How often new workspaces are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);

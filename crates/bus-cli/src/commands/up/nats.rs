@@ -219,7 +219,12 @@ impl Run<'_> {
         let site = Site::Servers(Box::new(place.clone()), registrar);
         let mut grounds = Grounds::new(home.clone(), site);
         grounds.refresh().await?;
-        let daemon = Daemon { global: self.global, home: &home, paths: &self.paths };
+        let daemon = Daemon {
+            global: self.global,
+            home: &home,
+            paths: &self.paths,
+            is_asked: gateway.is_some(),
+        };
         let mut chores = daemon.on_servers((hub, hooks), &place, &grounds).await?;
         chores.answer(gateway, NATS, None);
         self.ready(&grounds)?;
@@ -322,7 +327,7 @@ pub(super) async fn keep_house(args: &UpArgs, global: &Global) -> Result<Exit, C
     grounds.refresh().await?;
     let paths = Paths::new(global, &home);
     paths.run.create()?;
-    let daemon = Daemon { global, home: &home, paths: &paths };
+    let daemon = Daemon { global, home: &home, paths: &paths, is_asked: gateway.is_some() };
     let mut chores = daemon.on_servers((hub, hooks), &place, &grounds).await?;
     let http = gateway::url(gateway.as_ref());
     chores.answer(gateway, NATS, None);

@@ -1,6 +1,6 @@
 //! One call of a hook: a command in a process group of its own, or a POST; again when it fails.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bus_runner::{CommandSpec, ExitKind, OutputSink, OutputStream, RunReport, StopSignal};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::Hook, print as out};
+use crate::{commands::up::counts::HookCounts, config::Hook, print as out};
 
 /// Calls one hook.
 pub(super) struct Caller {
@@ -16,6 +16,16 @@ pub(super) struct Caller {
     /// What a command is begun with: the shell, and none of the bus's secrets.
     spec: CommandSpec,
     pauses: Pauses,
+    counts: Arc<HookCounts>,
+}
+
+/// What became of what was to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// The hook heard of it.
+    Heard,
+    /// It did not, however often it was told.
+    GivenUp,
 }
 
 /// How long a call that failed waits until it is tried again.
@@ -39,31 +49,37 @@ impl Pauses {
 }
 
 impl Caller {
-    pub(super) fn new(hook: Hook, spec: CommandSpec) -> Self {
-        Self { hook, spec, pauses: Pauses::USUAL }
+    pub(super) fn new(hook: Hook, spec: CommandSpec, counts: Arc<HookCounts>) -> Self {
+        Self { hook, spec, pauses: Pauses::USUAL, counts }
     }
 
-    /// Has the hook hear of `body`, or gives up after the last try, which is told. Returns whether
-    /// that was settled; a stop settles nothing.
-    pub(super) async fn tell(&self, body: &Value, stop: &CancellationToken) -> bool {
+    /// What its calls are counted in.
+    pub(super) fn counts(&self) -> &HookCounts {
+        &self.counts
+    }
+
+    /// Has the hook hear of `body`, or gives up after the last try, which is told: after eight
+    /// tries of ten seconds at most and the pauses between them. A stop settles nothing.
+    pub(super) async fn tell(&self, body: &Value, stop: &CancellationToken) -> Option<Settled> {
         let mut tries = 0_u32;
         loop {
             tries = tries.saturating_add(1);
             let failed = match self.call(body, stop).await {
-                Ok(()) => return true,
-                Err(_) if stop.is_cancelled() => return false,
+                Ok(()) => return Some(Settled::Heard),
+                Err(_) if stop.is_cancelled() => return None,
                 Err(failed) => failed,
             };
+            self.counts.failed();
             let what = told(body);
             let Some(pause) = self.pauses.after(tries) else {
                 out::remark(&format!(
                     "warning: the hook did not hear of {what} and is not told again: {failed}"
                 ));
-                return true;
+                return Some(Settled::GivenUp);
             };
             tracing::warn!("the hook did not hear of {what}, and is told again: {failed}");
             tokio::select! {
-                () = stop.cancelled() => return false,
+                () = stop.cancelled() => return None,
                 () = sleep(pause) => {}
             }
         }
@@ -214,7 +230,7 @@ mod tests {
     fn caller(line: &str) -> Caller {
         let spec = CommandSpec::new("sh", ["-c"]);
         let hook = Hook::parse(line).unwrap();
-        Caller { pauses: FAST, ..Caller::new(hook, spec) }
+        Caller { pauses: FAST, ..Caller::new(hook, spec, Arc::default()) }
     }
 
     fn body() -> Value {
@@ -238,7 +254,8 @@ mod tests {
             read.display(),
             vars.display()
         );
-        assert!(caller(&line).tell(&body(), &CancellationToken::new()).await);
+        let told = caller(&line).tell(&body(), &CancellationToken::new()).await;
+        assert_eq!(told, Some(Settled::Heard));
         let read: Value = serde_json::from_slice(&std::fs::read(read).unwrap()).unwrap();
         assert_eq!(read, body());
         assert_eq!(std::fs::read_to_string(vars).unwrap(), "dead-letter w 7 t\u{fffd}1");
@@ -249,7 +266,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let tries = dir.path().join("tries");
         let line = format!("echo x >> {}; exit 3", tries.display());
-        assert!(caller(&line).tell(&body(), &CancellationToken::new()).await);
+        let caller = caller(&line);
+        let told = caller.tell(&body(), &CancellationToken::new()).await;
+        assert_eq!((told, caller.counts().reading("x").failures), (Some(Settled::GivenUp), 3));
         assert_eq!(std::fs::read_to_string(tries).unwrap(), "x\nx\nx\n");
     }
 
@@ -265,7 +284,7 @@ mod tests {
             }
             stop.cancel();
         });
-        assert!(!settled);
+        assert_eq!(settled, None);
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! How far each hook was told, kept over the ends of daemons.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
 
-use bus_core::Seq;
+use bus_core::{Endpoint, Seq};
 use serde::{Deserialize, Serialize};
 
 use super::Topic;
-use crate::{error::CliError, home::Home};
+use crate::{error::CliError, home::Home, print as out};
 
 /// Where the cursors of one hook are kept.
 #[derive(Debug, Clone)]
@@ -17,9 +20,16 @@ pub(super) struct Place {
     pub(super) bus: String,
 }
 
+/// How far each workspace was told, for all who tell; what they say is kept at once.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    place: Place,
+    cursors: Mutex<Cursors>,
+}
+
 /// How far each workspace was told.
 #[derive(Debug, Default)]
-pub(super) struct Cursors {
+struct Cursors {
     /// As they were kept by an earlier daemon; each counts until it is looked at.
     kept: Vec<Cursor>,
     /// As this one has them.
@@ -45,6 +55,38 @@ struct Kept {
     cursors: Vec<Cursor>,
 }
 
+impl Ledger {
+    /// The cursors as an earlier daemon kept them; none, and a warning, when they cannot be read.
+    pub(super) fn open(place: Place) -> Self {
+        let cursors = place.load().unwrap_or_else(|error| {
+            out::remark(&error.as_warning());
+            Cursors::default()
+        });
+        Self { place, cursors: Mutex::new(cursors) }
+    }
+
+    /// What an earlier daemon would have told next in the workspace of `endpoint`, or this one.
+    pub(super) fn kept(&self, endpoint: &Endpoint) -> Option<Seq> {
+        let (workspace, account) = name_of(endpoint);
+        let cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        cursors.next(&workspace, &account)
+    }
+
+    /// Keeps what is told next in the workspace of `endpoint`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn told(&self, endpoint: &Endpoint, next: Seq) -> Result<(), CliError> {
+        let (workspace, account) = name_of(endpoint);
+        let mut cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        if cursors.is_kept(&workspace, &account, next) {
+            return Ok(());
+        }
+        cursors.told((&workspace, &account, &self.place.bus), next);
+        self.place.keep(&cursors)
+    }
+}
+
 impl Cursors {
     /// Those of `kept` that are of `bus`, and the others.
     fn of(kept: Vec<Cursor>, bus: &str) -> Self {
@@ -53,18 +95,18 @@ impl Cursors {
         Self { kept, now: Vec::new(), others }
     }
 
-    /// What this daemon tells next in a workspace; none before it has begun there.
-    pub(super) fn next(&self, workspace: &str, account: &str) -> Option<Seq> {
-        found(&self.now, workspace, account)
+    /// What is told next in a workspace, by this daemon's word or else an earlier one's.
+    fn next(&self, workspace: &str, account: &str) -> Option<Seq> {
+        found(&self.now, workspace, account).or_else(|| found(&self.kept, workspace, account))
     }
 
-    /// What an earlier daemon would have told next.
-    pub(super) fn kept(&self, workspace: &str, account: &str) -> Option<Seq> {
-        found(&self.kept, workspace, account)
+    /// Whether this daemon said `next` last.
+    fn is_kept(&self, workspace: &str, account: &str, next: Seq) -> bool {
+        found(&self.now, workspace, account) == Some(next)
     }
 
     /// Notes what is told next on `bus`.
-    pub(super) fn told(&mut self, (workspace, account, bus): (&str, &str, &str), next: Seq) {
+    fn told(&mut self, (workspace, account, bus): (&str, &str, &str), next: Seq) {
         let is_it = |cursor: &Cursor| cursor.workspace == workspace && cursor.account == account;
         self.kept.retain(|cursor| !is_it(cursor));
         self.now.retain(|cursor| !is_it(cursor));
@@ -87,7 +129,7 @@ impl Place {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(super) fn load(&self) -> Result<Cursors, CliError> {
+    fn load(&self) -> Result<Cursors, CliError> {
         let name = self.topic.file();
         if !self.run.below(name).exists() {
             return Ok(Cursors::default());
@@ -105,13 +147,19 @@ impl Place {
     ///
     /// # Errors
     /// When they cannot be written.
-    pub(super) fn keep(&self, cursors: &Cursors) -> Result<(), CliError> {
+    fn keep(&self, cursors: &Cursors) -> Result<(), CliError> {
         let kept = Kept { cursors: cursors.all() };
         let text = serde_json::to_string(&kept).map_err(|error| {
             CliError::usage(format!("cannot write how far hooks were told: {error}"))
         })?;
         self.run.replace(self.topic.file(), &text)
     }
+}
+
+/// The workspace of an auditor, and its account.
+fn name_of(endpoint: &Endpoint) -> (String, String) {
+    let (workspace, account) = super::name_of(endpoint);
+    (workspace.to_string(), account)
 }
 
 fn found(cursors: &[Cursor], workspace: &str, account: &str) -> Option<Seq> {
@@ -143,9 +191,9 @@ mod tests {
         let mut cursors = Cursors::default();
         cursors.told(("w", "A", AB), Seq(7));
         for bus in ["nats://b:4222,nats://a:4222", "nats://b:4222/", "nats://c:1,NATS://A:4222"] {
-            assert_eq!(reloaded(&cursors, bus).kept("w", "A"), Some(Seq(7)), "{bus}");
+            assert_eq!(reloaded(&cursors, bus).next("w", "A"), Some(Seq(7)), "{bus}");
         }
-        assert_eq!(reloaded(&cursors, "nats://c:4222").kept("w", "A"), None);
+        assert_eq!(reloaded(&cursors, "nats://c:4222").next("w", "A"), None);
     }
 
     #[test]
@@ -153,16 +201,16 @@ mod tests {
         let mut cursors = Cursors::default();
         cursors.told(("w", "A", "own"), Seq(7));
         let mut there = reloaded(&cursors, AB);
-        assert_eq!(there.kept("w", "A"), None);
+        assert_eq!(there.next("w", "A"), None);
         there.told(("w", "A", AB), Seq(3));
-        assert_eq!(reloaded(&there, "own").kept("w", "A"), Some(Seq(7)));
-        assert_eq!(reloaded(&there, AB).kept("w", "A"), Some(Seq(3)));
+        assert_eq!(reloaded(&there, "own").next("w", "A"), Some(Seq(7)));
+        assert_eq!(reloaded(&there, AB).next("w", "A"), Some(Seq(3)));
     }
 
     #[test]
     fn a_later_workspace_of_the_same_name_begins_anew() {
         let mut cursors = Cursors::default();
         cursors.told(("w", "A", "own"), Seq(7));
-        assert_eq!(reloaded(&cursors, "own").kept("w", "B"), None);
+        assert_eq!(reloaded(&cursors, "own").next("w", "B"), None);
     }
 }

@@ -93,7 +93,7 @@ impl Batch {
         }
         match self.topic {
             Topic::DeadLetter => self.news.push(letter(endpoint, stored)),
-            Topic::Approval => match endpoint.open(&stored.frame) {
+            Topic::Approval => match endpoint.open_record(stored) {
                 // Verdicts alone are no news.
                 Ok(it) if it.envelope.event_type != ApprovalRequest::EVENT_TYPE => {}
                 Ok(_request) => self.asked.push(stored.seq),
@@ -158,7 +158,7 @@ fn letter(endpoint: &Endpoint, stored: &Stored) -> News {
         "at": stored.time.to_string(),
         "agent": agent,
     });
-    let event = endpoint.open(&stored.frame).and_then(|opened| {
+    let event = endpoint.open_record(stored).and_then(|opened| {
         let event = DeadLetterEvent::from_json(&opened.payload)?;
         Ok((event, GivenUpCause::of(&opened.envelope)))
     });
