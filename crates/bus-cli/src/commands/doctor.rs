@@ -80,8 +80,7 @@ async fn reach(
             let what = "no daemon runs for this data directory";
             return Err(CliError::new(Exit::Unreachable, what).next("start one: vakbus up"));
         }
-        daemon::look(&paths, home, global, found).await;
-        Ok(())
+        daemon::look(&paths, home, global, found).await
     };
     timeout(WITHIN, look).await.unwrap_or_else(|_late| {
         let limit = humantime::format_duration(WITHIN);

@@ -21,7 +21,44 @@ use crate::{
 };
 
 /// All of it. A question that is not answered is a finding of its own.
-pub(super) async fn look(paths: &Paths, home: &Home, global: &Global, found: &mut Vec<Finding>) {
+///
+/// # Errors
+/// When the daemon lets nobody in any more, because it stands still or has just ended.
+pub(super) async fn look(
+    paths: &Paths,
+    home: &Home,
+    global: &Global,
+    found: &mut Vec<Finding>,
+) -> Result<(), CliError> {
+    let workspace = match Workspace::open(home, &global.workspace) {
+        Ok(workspace) => workspace,
+        // What is wrong with it was told before.
+        Err(error) => {
+            version(paths, found);
+            found.push(Finding::skipped("permissions", error.what()));
+            return Ok(());
+        }
+    };
+    let operator = connect(paths, &workspace, Part::Operator).await?;
+    version(paths, found);
+    // One that is not there yet has nothing to hold against.
+    if let Asker::Engine(auditor) = connect(paths, &workspace, Part::Auditor).await? {
+        found.extend(audit::against(&*auditor, home, &global.workspace).await);
+        let _closed = auditor.close().await;
+    }
+    if let Asker::Engine(operator) = &operator {
+        let counted = partitions(&**operator, global).await;
+        found.push(counted.unwrap_or_else(|error| told("partitions", &error)));
+        let counted = receipts(&**operator).await;
+        found.push(counted.unwrap_or_else(|error| told("receipts-room", &error)));
+    }
+    let worker = connect(paths, &workspace, Part::Worker).await?;
+    probes::look((operator, worker), &global.workspace, found).await;
+    Ok(())
+}
+
+/// What the daemon wrote down of itself when it started.
+fn version(paths: &Paths, found: &mut Vec<Finding>) {
     match paths.running() {
         Some(running) => {
             found.push(checks::daemon(&running.version));
@@ -37,39 +74,23 @@ pub(super) async fn look(paths: &Paths, home: &Home, global: &Global, found: &mu
                 .mend("start the daemon again: vakbus up"),
         ),
     }
-    let workspace = match Workspace::open(home, &global.workspace) {
-        Ok(workspace) => workspace,
-        // What is wrong with it was told before.
-        Err(error) => {
-            found.push(Finding::skipped("permissions", error.what()));
-            return;
-        }
-    };
-    // One that is not there yet has nothing to hold against.
-    if let Asker::Engine(auditor) = connect(paths, &workspace, Part::Auditor).await {
-        found.extend(audit::against(&*auditor, home, &global.workspace).await);
-        let _closed = auditor.close().await;
-    }
-    let operator = connect(paths, &workspace, Part::Operator).await;
-    if let Asker::Engine(operator) = &operator {
-        let counted = partitions(&**operator, global).await;
-        found.push(counted.unwrap_or_else(|error| told("partitions", &error)));
-        let counted = receipts(&**operator).await;
-        found.push(counted.unwrap_or_else(|error| told("receipts-room", &error)));
-    }
-    let worker = connect(paths, &workspace, Part::Worker).await;
-    probes::look((operator, worker), &global.workspace, found).await;
 }
 
 /// A connection on which the daemon alone decides what the agent may.
-async fn connect(paths: &Paths, workspace: &Workspace, part: Part) -> Asker {
+///
+/// # Errors
+/// When the daemon does not answer: nothing that would follow can be seen.
+async fn connect(paths: &Paths, workspace: &Workspace, part: Part) -> Result<Asker, CliError> {
     let who = match probes::identity(workspace, part) {
         Ok(who) => who,
-        Err(why) => return Asker::Away(why),
+        Err(why) => return Ok(Asker::Away(why)),
     };
     match LinkBus::connect(&paths.socket, who, LinkOptions::default()).await {
-        Ok(link) => Asker::Engine(Arc::new(link)),
-        Err(error) => Asker::Away(told("permissions", &error.into())),
+        Ok(link) => Ok(Asker::Engine(Arc::new(link))),
+        Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
+            Err(error.into())
+        }
+        Err(error) => Ok(Asker::Away(told("permissions", &error.into()))),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bus_core::{Clock as _, Durability, Engine, StreamSpec, SystemClock, planes};
 use bus_nats::{Inspection, NatsBus, StreamStanding, permissions::Layout};
-use bus_subjects::WorkspaceId;
+use bus_subjects::{AgentId, WorkspaceId};
 
 use super::{
     audit,
@@ -63,8 +63,9 @@ async fn against(
     home: &Home,
     found: &mut Vec<Finding>,
 ) {
-    let Ok(auditor) = probes::name(Part::Auditor) else { return };
-    if workspace.identity(&auditor).is_err() {
+    // One that is not there yet has nothing to hold against.
+    let Ok(auditor) = AgentId::parse(Part::Auditor.name()) else { return };
+    if !workspace.has_agent(&auditor) {
         return;
     }
     // Where everybody logs in alike, this login reads it as well.
