@@ -93,7 +93,8 @@ impl Approvals {
     async fn check_unused(&self, id: &str) -> Result<()> {
         let name = ApprovalName::of_id(id);
         let (mut mailbox, moment) = self.open_mailbox().await?;
-        let at_hand = match self.find_now(&mut mailbox, &name, moment).await {
+        let within = (moment, self.lease / 2);
+        let at_hand = match self.find_now(&mut mailbox, &name, within).await {
             Ok(None) => false,
             Ok(Some(notice)) => {
                 // Best effort: it is there again at the end of its lease at the latest.
@@ -128,12 +129,11 @@ impl Approvals {
         ask: &Ask<'_>,
         until: Option<Timestamp>,
     ) -> Result<Used, NotUsed> {
-        let (mut mailbox, mut moment) = self.open_mailbox().await?;
-        if let Some(until) = until {
-            // What comes later is waited for below.
-            moment = moment.min(until.since(self.endpoint.clock().now()));
-        }
-        if let Some(notice) = self.find_now(&mut mailbox, name, moment).await? {
+        let (mut mailbox, moment) = self.open_mailbox().await?;
+        // What comes later is waited for below.
+        let left = until.map(|until| until.since(self.endpoint.clock().now()));
+        let within = (moment, left.map_or(self.lease / 2, |left| left.min(self.lease / 2)));
+        if let Some(notice) = self.find_now(&mut mailbox, name, within).await? {
             return self.consume_named(notice, name, ask).await;
         }
         // A verdict that was used has left the mailbox: the record tells why there is none.

@@ -4,6 +4,7 @@ use bus_core::{
     ApprovalEnd, ApprovalRequest, ApprovalVerdict, EndKind, Endpoint, Error, ErrorKind, Opened,
     Seq, Stored,
 };
+use bus_crypto::CryptoError;
 use bus_envelope::{EventHash, MessageEnvelope, wire};
 use bus_subjects::{Address, AgentId, SessionId};
 
@@ -154,6 +155,18 @@ pub(crate) fn end_by(
     let request_id = end.request_id().map(str::to_owned);
     let said = end_at(stored.seq, &opened, &end);
     Ok((end.approval() == cause).then_some(Ended { approval: cause, request_id, end: said }))
+}
+
+/// Whether a record cannot be read because its secret was withdrawn, which does not change.
+pub(crate) fn is_withdrawn(error: &Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(reason) = source {
+        if matches!(reason.downcast_ref(), Some(CryptoError::WithdrawnKey { .. })) {
+            return true;
+        }
+        source = reason.source();
+    }
+    false
 }
 
 fn blind(stored: &Stored, error: Error) -> Error {

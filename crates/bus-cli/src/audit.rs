@@ -1,5 +1,6 @@
 //! The evidence streams of a workspace, followed into the audit log of the data home (S0.42).
 
+mod failing;
 mod heads;
 mod signed;
 
@@ -14,14 +15,11 @@ use bus_evidence::{AuditError, AuditLog, AuditMark, AuditRecord, AuditStream};
 use bus_subjects::{Address, AddressKind, Filter, SessionId, StreamName, WorkspaceId};
 
 use self::{
+    failing::{broken, failed},
     heads::{Heads, session_of},
     signed::Signed,
 };
-use crate::{
-    error::{CliError, Exit},
-    home::Home,
-    print as out,
-};
+use crate::{error::CliError, home::Home, print as out};
 
 /// The audit log of one workspace, and how far it follows the streams.
 ///
@@ -34,6 +32,8 @@ pub(crate) struct Audit {
     clock: Arc<dyn Clock>,
     open: Option<Open>,
     heads: Heads,
+    /// How many records were written since that was last asked.
+    written: u64,
 }
 
 /// A log that is open for writing.
@@ -67,7 +67,7 @@ impl Audit {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let heads = Heads::new(home.clone(), workspace.clone());
-        Self { home: home.clone(), workspace, engine, clock, open: None, heads }
+        Self { home: home.clone(), workspace, engine, clock, open: None, heads, written: 0 }
     }
 
     /// Whether it is of this workspace, and follows the streams of this engine.
@@ -78,6 +78,11 @@ impl Audit {
     /// The workspace that it is of.
     pub(crate) const fn workspace(&self) -> &WorkspaceId {
         &self.workspace
+    }
+
+    /// How many records were written since this was last asked, also by looks that failed later.
+    pub(crate) fn take_written(&mut self) -> u64 {
+        std::mem::take(&mut self.written)
     }
 
     /// Writes what is new, and returns how many records that were. After a failure the next look
@@ -112,6 +117,7 @@ impl Audit {
             let now = self.clock.now();
             let signed = self.heads.sign(now, is_end)?;
             if signed.is_empty() {
+                self.note_signed(false);
                 let away = self.heads.away();
                 if is_end && away > 0 {
                     // What is signed makes room for those that wait.
@@ -122,7 +128,7 @@ impl Audit {
                 }
                 return Ok(());
             }
-            let Some(Open { log, places, signed: mut noted }) = self.open.take() else {
+            let Some(Open { log, places, signed: noted }) = self.open.take() else {
                 return Ok(());
             };
             let (log, signed) = write(log, move |log| {
@@ -132,15 +138,28 @@ impl Audit {
             })
             .await?;
             self.heads.kept(&signed);
-            let next = places.first().map_or(Seq(1), |receipts| receipts.next);
-            noted.note(self.heads.unsigned_from(next))?;
             self.open = Some(Open { log, places, signed: noted });
+            self.note_signed(true);
             if !is_end {
                 return Ok(());
             }
             self.heads.rebuild(&*self.engine, now).await?;
         }
         Ok(())
+    }
+
+    /// Notes up to where everything is signed for: after a signature, or when nothing waits for
+    /// one. Where that cannot be kept, a later process looks at more than it has to.
+    fn note_signed(&mut self, has_signed: bool) {
+        let Some(Open { places, signed, .. }) = &mut self.open else { return };
+        let next = places.first().map_or(Seq(1), |receipts| receipts.next);
+        let from = self.heads.unsigned_from(next);
+        if !has_signed && from != next {
+            return;
+        }
+        if let Some(error) = signed.note_or_warn(from) {
+            out::remark(&error.as_warning());
+        }
     }
 
     async fn open(&mut self) -> Result<Open, CliError> {
@@ -266,6 +285,7 @@ impl Audit {
         .await;
         // Some of the records may be there, and are not met again then.
         let (log, (batch, known)) = written.inspect_err(|_| self.heads.doubt(sessions, from))?;
+        self.written = self.written.saturating_add(batch.len() as u64);
         place.known = known;
         if let Some(last) = batch.last() {
             place.next = Seq(last.mark().seq.saturating_add(1));
@@ -362,25 +382,6 @@ async fn blocking<T: Send + 'static>(
         Ok(done) => done.map_err(|error| failed(&error)),
         Err(_) => Err(broken()),
     }
-}
-
-/// The failure to write the log; nothing of it is lost, the streams have it.
-fn failed(error: &AuditError) -> CliError {
-    let mut what = format!("the audit log is behind: {error}");
-    let mut source = std::error::Error::source(error);
-    while let Some(reason) = source {
-        what.push_str(&format!(": {reason}"));
-        source = reason.source();
-    }
-    let next = match error {
-        AuditError::Held { .. } => "it goes on when that process has ended",
-        _ => "make room, or mend it: it goes on by itself, and the bus holds what is missing",
-    };
-    CliError::new(Exit::Failed, what).next(next)
-}
-
-fn broken() -> CliError {
-    CliError::new(Exit::Failed, "the audit log is behind: its writer broke")
 }
 
 #[cfg(test)]

@@ -79,8 +79,6 @@ pub struct HookReading {
     pub heard: u64,
     /// What it did not hear of, however often it was told.
     pub given_up: u64,
-    /// What it was too slow for.
-    pub dropped: u64,
     /// Calls that failed.
     pub failures: u64,
 }

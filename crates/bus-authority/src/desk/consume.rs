@@ -163,7 +163,13 @@ impl Approvals {
             let stored = stored?;
             let may_be =
                 |leaf: &EventHash| counts(leaf) && name.leaf().is_none_or(|named| named == *leaf);
-            let ended = reading::end_by(&self.endpoint, self.endpoint.agent(), &stored, may_be)?;
+            let read = reading::end_by(&self.endpoint, self.endpoint.agent(), &stored, may_be);
+            let ended = match read {
+                // It names no id that could be read, ever. Whoever uses an approval is held against
+                // the ends of its leaf all the same.
+                Err(error) if name.leaf().is_none() && reading::is_withdrawn(&error) => None,
+                read => read?,
+            };
             *from = Seq(stored.seq.0.saturating_add(1));
             if let Some(ended) = ended
                 && name.fits(&ended.approval, ended.request_id.as_deref().unwrap_or_default())

@@ -43,6 +43,9 @@ impl Approvals {
     ) -> Result<Requested, NotUsed> {
         // Before the old one is gone.
         check_usable(request)?;
+        if let Some(id) = id {
+            self.check_unused(id).await?;
+        }
         let request = request.clone().supersedes(old);
         let id = &id.map_or_else(|| self.endpoint.new_id(), |id| Ok(id.to_owned()))?;
         let end = ApprovalEnd::superseded(old, id)?;

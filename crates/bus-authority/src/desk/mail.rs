@@ -6,7 +6,7 @@ use bus_core::{
     ApprovalVerdict, Error, ErrorKind, FrameId, Mail, Mailbox, Opened, ResolvedApproval, Result,
 };
 use bus_envelope::Timestamp;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Approvals, NotUsed};
 use crate::{Approval, ApprovalName, Event, Refusal, reading};
@@ -45,19 +45,22 @@ impl Approvals {
     }
 
     /// The same without waiting for more than what the mailbox has at hand: what it hands out is
-    /// kept until it hands out nothing for `moment`, so that nothing comes twice.
+    /// kept until it hands out nothing for `moment`, so that nothing comes twice, and for `whole`
+    /// at most: mail that keeps coming would be held beyond its lease.
     ///
     /// A name that is no leaf is looked for to the end: when it stands for several it is refused.
     pub(super) async fn find_now(
         &self,
         mailbox: &mut Mailbox,
         name: &ApprovalName,
-        moment: Duration,
+        (moment, whole): (Duration, Duration),
     ) -> Result<Option<Notice>, NotUsed> {
+        let end = Instant::now() + whole;
         let (mut held, mut found) = (Vec::new(), None::<Notice>);
         let mut is_ambiguous = false;
         while held.len() < HELD_MAX && (found.is_none() || name.leaf().is_none()) {
-            let Ok(mail) = timeout(moment, mailbox.next()).await else { break };
+            let by = end.min(Instant::now() + moment);
+            let Ok(mail) = timeout_at(by, mailbox.next()).await else { break };
             let mail = mail.ok_or_else(closed)??;
             match self.look(&mail, name) {
                 Look::Found(approval) if found.is_none() => {

@@ -47,7 +47,8 @@ pub(crate) struct RevokeArgs {
     #[arg(long, value_name = "NAME", group = "whom")]
     pub(crate) machine: Option<String>,
     /// The key of this agent, of the workspace that --workspace names.
-    #[arg(long, value_name = "NAME", group = "whom", value_parser = AgentId::parse)]
+    #[arg(id = "taken_back", long = "agent", value_name = "NAME", group = "whom")]
+    #[arg(value_parser = AgentId::parse)]
     pub(crate) agent: Option<AgentId>,
     /// Do not ask.
     #[arg(long, short = 'y')]

@@ -93,9 +93,11 @@ impl Heads {
     /// Has the heads that are held, and those of the sessions `more` from `from` on, made again
     /// from the stream: records may have come into the audit log that were not noted.
     pub(super) fn doubt(&mut self, more: impl IntoIterator<Item = SessionId>, from: Seq) {
+        // One that is signed for as it is is made again when it grows.
         for (session, head) in std::mem::take(&mut self.heads) {
-            let after = Seq(head.seen.0.saturating_add(1));
-            self.miss(session, head.waits.map_or(after, |(_, from)| from), false);
+            if let Some((_, from)) = head.waits {
+                self.miss(session, from, false);
+            }
         }
         for session in more {
             self.miss(session, from, false);

@@ -11,6 +11,8 @@ pub(super) struct Signed {
     dir: Home,
     /// As it is on the disk.
     noted: Option<Seq>,
+    /// The last note failed, and that was told.
+    is_told: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -28,12 +30,19 @@ impl Signed {
             false => None,
         };
         let noted = noted.map(|Noted { unsigned_from }| Seq(unsigned_from));
-        Self { dir: dir.clone(), noted }
+        Self { dir: dir.clone(), noted, is_told: false }
     }
 
     /// The first position that may not be signed for.
     pub(super) fn unsigned_from(&self) -> Seq {
         self.noted.unwrap_or(Seq(1))
+    }
+
+    /// The same as [`Signed::note`]; a failure is handed out once, until it went well again.
+    pub(super) fn note_or_warn(&mut self, from: Seq) -> Option<CliError> {
+        let error = self.note(from).err();
+        let was_told = std::mem::replace(&mut self.is_told, error.is_some());
+        error.filter(|_| !was_told)
     }
 
     /// Notes that everything before `from` is signed for.

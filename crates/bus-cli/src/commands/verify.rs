@@ -27,7 +27,8 @@ pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<Exit, CliError> 
         Some(account) => revocations(&args.revoked, &account)?,
         None => Vec::new(),
     };
-    let options = Options { trust, kept, revoked, require_tasks: args.require_tasks };
+    let (trust_recorder, require_tasks) = (args.trust_recorder, args.require_tasks);
+    let options = Options { trust, kept, revoked, trust_recorder, require_tasks };
     if args.path.is_dir() {
         return match bus_evidence::verify(&args.path, &options) {
             Ok(report) => tell_good(report.verdict(), &report, global),

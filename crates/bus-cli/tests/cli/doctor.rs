@@ -52,6 +52,7 @@ fn audit_file(place: &Place) -> std::path::PathBuf {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test waits with a limit")]
 fn an_audit_log_that_is_whole_is_ok_and_what_is_wrong_with_it_is_told() {
     let place = Place::new();
     works(&place);
@@ -73,12 +74,23 @@ fn an_audit_log_that_is_whole_is_ok_and_what_is_wrong_with_it_is_told() {
     };
     says(&format!("{whole}{{\"seq\":"), ("warn", "ends in the middle of a line", "vakbus up"));
     says(&format!("no record\n{whole}"), ("bad", "could not be", "is written again"));
-    // The bus has another record than this one at its position.
-    let leaf = whole.find("\"leaf\":\"").unwrap() + "\"leaf\":\"".len();
-    let mut other = whole.clone();
-    other.replace_range(leaf..leaf + 8, "00000000");
+    // The bus has another record than the last one at its position. The daemon has the log open and
+    // reads it no more once its own first record is there.
     std::fs::write(&file, &whole).unwrap();
     let daemon = Daemon::start(&place);
+    works(&place);
+    let deadline = std::time::Instant::now() + crate::support::LIMIT;
+    let grown = loop {
+        let now = std::fs::read_to_string(&file).unwrap();
+        if now.lines().count() > whole.lines().count() && now.ends_with('\n') {
+            break now;
+        }
+        assert!(std::time::Instant::now() < deadline, "{now}");
+        std::thread::yield_now();
+    };
+    let leaf = grown.rfind("\"leaf\":\"").unwrap() + "\"leaf\":\"".len();
+    let mut other = grown.clone();
+    other.replace_range(leaf..leaf + 8, "00000000");
     says(&other, ("bad", "another record of the receipts", "checkpoints and backups"));
     daemon.stop();
 }

@@ -32,7 +32,7 @@ const COMMANDS: [&[&str]; 24] = [
     &["pub", "vak.events.default.s1.tokens", "x"],
     &["sub", "vak.events.default.>"],
     &["record", "--session", "s1"],
-    &["top", "--json"],
+    &["top", "--once"],
     &["swarm", "--", "true"],
     &["worker", "--role", "coder", "--until-empty", "--", "true"],
 ];

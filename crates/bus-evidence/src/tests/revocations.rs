@@ -1,5 +1,5 @@
-//! Keys that the account took back: what they signed before counts on the word of a recorder whose
-//! key was not, and nothing else does.
+//! Keys that the account took back: nothing that they signed counts, unless the recorder is trusted
+//! for what says an earlier time.
 
 use bus_core::{Identity, Revocation};
 use bus_crypto::NkeyKind;
@@ -21,7 +21,19 @@ fn judged_at(
     at: Timestamp,
 ) -> Result<Report, Finding> {
     let revoked = vec![Revocation::of(who.certificate(), at)];
-    verify_files(files, &Options { revoked, ..world.trusting() })
+    verify_files(files, &Options { revoked, trust_recorder: true, ..world.trusting() })
+}
+
+#[test]
+fn a_receipt_of_a_revoked_key_is_refused_where_the_recorder_is_not_trusted_for_its_age() {
+    let world = World::new();
+    let files = world.story(3).files(&world.boss);
+    let late = Timestamp::from_unix_ns(4_000_000_000 * 1_000_000_000);
+    let revoked = vec![Revocation::of(world.bob.certificate(), late)];
+    let finding = verify_files(&files, &Options { revoked, ..world.trusting() }).unwrap_err();
+    let place = (finding.kind, finding.file.as_str(), finding.entry);
+    assert_eq!(place, (FindingKind::Revoked, "receipts.jsonl", Some(2)));
+    assert!(judged_at(&world, &files, &world.bob, late).is_ok());
 }
 
 #[test]

@@ -25,6 +25,9 @@ pub struct Options {
     /// Keys that the account revoked. Nothing that they signed counts, whatever time it carries:
     /// a checkpoint has no time, so nothing shows that an entry is older than the revocation.
     pub revoked: Vec<Revocation>,
+    /// Whether the recorder is believed that it wrote nothing that was stored after its signer's
+    /// key was revoked. Then entries that say an earlier time count.
+    pub trust_recorder: bool,
     /// Whether the log of the tasks has to be there: without it, receipts are not held against what
     /// they answer.
     pub require_tasks: bool,

@@ -58,7 +58,7 @@ fn audit(counts: &ChoreCounts, families: &mut Families<'_>) -> fmt::Result {
 fn hooks(counts: &ChoreCounts, families: &mut Families<'_>) -> fmt::Result {
     let news = Family { help: "What hooks were to hear of, by its end", ..count("hook_news") };
     let ends = counts.hooks.iter().flat_map(|of| {
-        [("heard", of.heard), ("given-up", of.given_up), ("dropped", of.dropped)]
+        [("heard", of.heard), ("given-up", of.given_up)]
             .map(|(end, count)| ([("hook", of.hook), ("outcome", end)], count))
     });
     families.counter(news, ends)?;

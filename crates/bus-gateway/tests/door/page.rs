@@ -62,13 +62,7 @@ async fn what_a_daemon_does_beside_serving_is_on_the_page() {
             failures: 2,
             behind: Duration::from_millis(1500),
         }],
-        hooks: vec![HookReading {
-            hook: "dead-letter",
-            heard: 3,
-            given_up: 1,
-            dropped: 4,
-            failures: 9,
-        }],
+        hooks: vec![HookReading { hook: "dead-letter", heard: 3, given_up: 1, failures: 9 }],
         letters: vec![LettersReading {
             workspace: workspace.clone(),
             reason: "exhausted",
@@ -87,7 +81,6 @@ async fn what_a_daemon_does_beside_serving_is_on_the_page() {
         ("vakbus_audit_behind_seconds{workspace=w1}", 1.5),
         ("vakbus_hook_news_total{hook=dead-letter,outcome=heard}", 3.0),
         ("vakbus_hook_news_total{hook=dead-letter,outcome=given-up}", 1.0),
-        ("vakbus_hook_news_total{hook=dead-letter,outcome=dropped}", 4.0),
         ("vakbus_hook_failures_total{hook=dead-letter}", 9.0),
         ("vakbus_dead_letters_total{reason=exhausted,workspace=w1}", 5.0),
         ("vakbus_approvals_waiting{workspace=w1}", 2.0),

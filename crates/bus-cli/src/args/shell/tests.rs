@@ -26,8 +26,14 @@ fn is_taken(place: &str, call: &[String]) {
 fn refusal(call: &[String]) -> Option<String> {
     let said = Cli::try_parse_from(call).err()?;
     let is_fine = matches!(said.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    (!is_fine).then(|| said.to_string())
+    // Nobody knows here whether what a variable holds is good for its place.
+    let is_unknown =
+        said.kind() == ErrorKind::ValueValidation && call.iter().any(|word| word == VARIABLE);
+    (!is_fine && !is_unknown).then(|| said.to_string())
 }
+
+/// What stands for the value of a variable.
+const VARIABLE: &str = "variable";
 
 /// The calls of `vakbus` in a line of a shell.
 fn calls(line: &str) -> Vec<Vec<String>> {
@@ -67,7 +73,12 @@ fn words(line: &str) -> Vec<Vec<String>> {
             ('>' | '<', None) => (is_target, is_word) = (true, false),
             ('#', None) if !is_word => break,
             ('|' | '&' | ';' | ' ' | '\n', None) => {
-                let done = std::mem::take(&mut word);
+                let mut done = std::mem::take(&mut word);
+                let is_name =
+                    |name: &str| name.starts_with(|c: char| c.is_alphabetic() || c == '{');
+                if done.strip_prefix('$').is_some_and(is_name) {
+                    done = VARIABLE.to_owned();
+                }
                 if is_word && !std::mem::take(&mut is_target) {
                     commands.last_mut().unwrap().push(done);
                 }

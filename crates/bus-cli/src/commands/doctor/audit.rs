@@ -70,15 +70,12 @@ async fn follows(
     look: &AuditLook,
 ) -> bus_core::Result<Option<Finding>> {
     let name = of.0.name();
-    for mark in [look.first, look.last].into_iter().flatten() {
-        if found_at(engine, of, mark).await? {
-            continue;
+    // Older ones may be of a bus that was replaced, or be gone by now.
+    if let Some(mark) = look.last {
+        let found = found_at(engine, of, mark).await?;
+        if found != Found::Same {
+            return Ok(Some(parted(found, mark, name)));
         }
-        let what = format!("the bus has another record of the {name} at position {}", mark.seq);
-        return Ok(Some(Finding::bad(CHECK, what).expected("the one of the audit log").mend(
-            "if the bus was replaced or restored, nothing: the log goes on with the new one. Else \
-             somebody changed one of them: hold both against checkpoints and backups",
-        )));
     }
     let next = look.last.map_or(1, |mark| mark.seq.saturating_add(1));
     let mut records = audit::records(engine, of, Seq(next)).await?;
@@ -92,17 +89,40 @@ async fn follows(
     }))
 }
 
-/// Whether the stream has this record where the log says.
+/// What the stream has where the log has a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Same,
+    Another,
+    Nothing,
+}
+
+fn parted(found: Found, mark: AuditMark, name: &str) -> Finding {
+    let replaced = "if the bus was replaced or restored, nothing: the log goes on with the new one";
+    if found == Found::Nothing {
+        let what = format!("the bus has none of the {name} at position {}", mark.seq);
+        return Finding::warn(CHECK, what).expected("the last one of the audit log").mend(replaced);
+    }
+    let what = format!("the bus has another record of the {name} at position {}", mark.seq);
+    Finding::bad(CHECK, what).expected("the last one of the audit log").mend(format!(
+        "{replaced}. Else somebody changed one of them: hold both against checkpoints and backups"
+    ))
+}
+
+/// What the stream has where the log says.
 async fn found_at(
     engine: &dyn Engine,
     of: (AuditStream, &WorkspaceId),
     mark: AuditMark,
-) -> bus_core::Result<bool> {
+) -> bus_core::Result<Found> {
     let mut records = audit::records(engine, of, Seq(mark.seq)).await?;
     let there = records.next().await.transpose()?;
-    Ok(there.is_some_and(|there| {
-        there.seq == Seq(mark.seq) && AuditRecord::new(of.0, &there).hash() == mark.hash
-    }))
+    Ok(match there {
+        Some(there) if there.seq != Seq(mark.seq) => Found::Nothing,
+        Some(there) if AuditRecord::new(of.0, &there).hash() == mark.hash => Found::Same,
+        Some(_) => Found::Another,
+        None => Found::Nothing,
+    })
 }
 
 fn unwritable(path: &Path) -> Finding {
@@ -150,6 +170,16 @@ mod tests {
     use bus_envelope::EventHash;
 
     use super::*;
+
+    #[test]
+    fn a_last_record_that_is_gone_is_a_warning_and_another_in_its_place_is_bad() {
+        let mark = AuditMark { seq: 7, hash: EventHash::of(b"x") };
+        let gone = parted(Found::Nothing, mark, "receipts");
+        assert_eq!(gone.found, "the bus has none of the receipts at position 7");
+        let other = parted(Found::Another, mark, "receipts");
+        assert_eq!(other.found, "the bus has another record of the receipts at position 7");
+        assert_ne!(gone.level, other.level);
+    }
 
     #[test]
     fn a_head_is_late_after_some_minutes_and_not_before() {

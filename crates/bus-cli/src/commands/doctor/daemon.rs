@@ -41,8 +41,10 @@ pub(super) async fn look(
     };
     let operator = connect(paths, &workspace, Part::Operator).await?;
     version(paths, found);
-    // One that is not there yet has nothing to hold against.
-    if let Asker::Engine(auditor) = connect(paths, &workspace, Part::Auditor).await? {
+    let is_kept = paths.running().is_some_and(|running| running.durability != "memory");
+    // What is in memory alone begins anew with each daemon; who is not there yet has nothing to
+    // hold against it.
+    if is_kept && let Asker::Engine(auditor) = connect(paths, &workspace, Part::Auditor).await? {
         found.extend(audit::against(&*auditor, home, &global.workspace).await);
         let _closed = auditor.close().await;
     }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus_core::{Endpoint, ErrorKind, Opened, Result, Seq, planes};
+use bus_core::{Endpoint, ErrorKind, Opened, Replay, Result, Seq, planes};
 use bus_envelope::{EventHash, Timestamp};
 use bus_runner::{History, PastItem};
-use bus_subjects::{Address, AddressKind, Subject};
+use bus_subjects::{Address, Subject};
 use uuid::Uuid;
 
 use super::scan::{Found, Node};
@@ -23,6 +23,9 @@ pub(super) struct Run {
 /// What the events of a run have in common.
 type Likeness = (Subject, String, Uuid, Option<EventHash>);
 
+/// The first event of each run.
+type Runs = BTreeMap<Likeness, EventHash>;
+
 impl Found {
     /// Looks through all recordings of the workspace, anew each time.
     pub(super) async fn look_at_recordings(
@@ -33,25 +36,37 @@ impl Found {
         self.nodes.retain(|_, node| node.run.is_none());
         (self.refused, self.unheard) = (0, 0);
         let workspace = endpoint.workspace();
-        let filter = AddressKind::History.filter(Some(workspace));
-        let mut batches = match endpoint.replay(planes::recordings_stream(workspace)?, filter).await
-        {
-            Err(error) if error.kind() == ErrorKind::Denied => {
-                self.denied.insert("recording");
-                return Ok(());
-            }
-            // Nobody recorded anything.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            batches => batches?,
-        };
-        let mut runs: BTreeMap<Likeness, EventHash> = BTreeMap::new();
+        let mut runs = Runs::new();
+        for filter in Address::filter_recordings(workspace) {
+            let stream = planes::recordings_stream(workspace)?;
+            let batches = match endpoint.replay(stream, filter).await {
+                Err(error) if error.kind() == ErrorKind::Denied => {
+                    self.denied.insert("recording");
+                    return Ok(());
+                }
+                // Nobody recorded anything.
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                batches => batches?,
+            };
+            self.look_through(endpoint, seed, batches, &mut runs).await?;
+        }
+        Ok(())
+    }
+
+    async fn look_through(
+        &mut self,
+        endpoint: &Endpoint,
+        seed: &BTreeSet<EventHash>,
+        mut batches: Replay,
+        runs: &mut Runs,
+    ) -> Result<()> {
         while let Some(stored) = batches.next().await {
             let stored = stored?;
             for item in History::of_batch(endpoint, &stored) {
                 match item {
                     PastItem::Message(opened) => {
                         if self.is_meant(&opened.envelope, opened.hash, seed) {
-                            self.add_recorded(&mut runs, &opened, stored.seq);
+                            self.add_recorded(runs, &opened, stored.seq);
                         }
                     }
                     PastItem::Checkpoint(_) => {}
@@ -63,12 +78,7 @@ impl Found {
         Ok(())
     }
 
-    fn add_recorded(
-        &mut self,
-        runs: &mut BTreeMap<Likeness, EventHash>,
-        opened: &Opened,
-        seq: Seq,
-    ) {
+    fn add_recorded(&mut self, runs: &mut Runs, opened: &Opened, seq: Seq) {
         let (envelope, lineage) = (&opened.envelope, &opened.envelope.lineage);
         let agent = lineage.agent.to_string();
         let likeness =

@@ -72,13 +72,13 @@ impl Auditor {
 
     async fn look(&mut self, is_end: bool) {
         for log in &mut self.logs {
-            let looked = log.look().await;
+            let began = self.clock.now();
+            let looked = log.look().await.map(drop);
             // What was written before a trouble is vouched for all the same.
-            let looked = match (looked, log.sign(is_end).await) {
-                (Ok(wrote), signed) => signed.map(|()| wrote),
-                (Err(error), _) => Err(error),
-            };
-            self.counts.audited(log.workspace(), looked.as_ref().ok().copied(), self.clock.now());
+            let signed = log.sign(is_end).await;
+            let looked = looked.and(signed);
+            let wrote = log.take_written();
+            self.counts.audited(log.workspace(), wrote, looked.is_ok(), began);
             let Following { told, is_behind } =
                 self.following.entry(log.workspace().clone()).or_default();
             if *is_behind && looked.is_ok() {

@@ -27,7 +27,6 @@ pub(crate) struct Counts {
 pub(crate) struct HookCounts {
     heard: AtomicU64,
     given_up: AtomicU64,
-    dropped: AtomicU64,
     failures: AtomicU64,
 }
 
@@ -52,10 +51,6 @@ impl HookCounts {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn dropped(&self, count: u64) {
-        self.dropped.fetch_add(count, Ordering::Relaxed);
-    }
-
     /// As it is shown.
     pub(crate) fn reading(&self, hook: &'static str) -> HookReading {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -63,7 +58,6 @@ impl HookCounts {
             hook,
             heard: of(&self.heard),
             given_up: of(&self.given_up),
-            dropped: of(&self.dropped),
             failures: of(&self.failures),
         }
     }
@@ -75,19 +69,23 @@ impl Counts {
         Arc::clone(lock(&self.hooks).entry(name).or_default())
     }
 
-    /// Notes a look of the audit log: how many records it wrote, or that it failed.
-    pub(crate) fn audited(&self, workspace: &WorkspaceId, wrote: Option<u64>, now: Timestamp) {
+    /// Notes a look of the audit log that began at `began`: how many records it wrote, and whether
+    /// it went well to its end.
+    pub(crate) fn audited(
+        &self,
+        workspace: &WorkspaceId,
+        wrote: u64,
+        is_well: bool,
+        began: Timestamp,
+    ) {
         let mut audit = lock(&self.audit);
         let count = audit.entry(workspace.clone()).or_default();
-        match wrote {
-            Some(records) => {
-                count.written = count.written.saturating_add(records);
-                count.behind = None;
-            }
-            None => {
-                count.failures = count.failures.saturating_add(1);
-                count.behind.get_or_insert(now);
-            }
+        count.written = count.written.saturating_add(wrote);
+        if is_well {
+            count.behind = None;
+        } else {
+            count.failures = count.failures.saturating_add(1);
+            count.behind.get_or_insert(began);
         }
     }
 
@@ -101,6 +99,11 @@ impl Counts {
     /// Notes how many approvals wait now, and since when the oldest does.
     pub(crate) fn approvals(&self, workspace: &WorkspaceId, count: u64, oldest: Option<Timestamp>) {
         lock(&self.approvals).insert(workspace.clone(), (count, oldest));
+    }
+
+    /// Forgets how many wait where they cannot be counted: no figure is better than an old one.
+    pub(crate) fn no_approvals(&self, workspace: &WorkspaceId) {
+        lock(&self.approvals).remove(workspace);
     }
 
     /// Forgets the workspaces that are not served any more.
@@ -144,4 +147,31 @@ impl Counts {
 
 fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_count_as_written_when_the_look_failed_behind_them_and_it_is_behind_since_it_began() {
+        let (counts, name) = (Counts::default(), WorkspaceId::parse("w1").unwrap());
+        let at = |seconds: i128| Timestamp::from_unix_ns(seconds * 1_000_000_000);
+        counts.audited(&name, 3, false, at(10));
+        counts.audited(&name, 2, false, at(20));
+        let read = |now| counts.reading(now).audit.remove(0);
+        let now = read(at(30));
+        assert_eq!((now.written, now.failures), (5, 2));
+        assert_eq!(now.behind, Duration::from_secs(20));
+        counts.audited(&name, 0, true, at(40));
+        assert_eq!(read(at(50)).behind, Duration::ZERO);
+    }
+
+    #[test]
+    fn what_cannot_be_counted_any_more_is_not_shown() {
+        let (counts, name) = (Counts::default(), WorkspaceId::parse("w1").unwrap());
+        counts.approvals(&name, 4, None);
+        counts.no_approvals(&name);
+        assert!(counts.reading(Timestamp::from_unix_ns(0)).approvals.is_empty());
+    }
 }

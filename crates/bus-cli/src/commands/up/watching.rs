@@ -34,13 +34,20 @@ async fn run(auditors: Auditors, counts: Arc<Counts>, stop: CancellationToken) {
     loop {
         // Who serves the chore that needs them more tells what keeps auditors away.
         let Seated { endpoints, .. } = auditors.seated().await;
-        seen.retain(|name, _| endpoints.iter().any(|endpoint| endpoint.workspace() == name));
+        seen.retain(|name, _| {
+            let is_seated = endpoints.iter().any(|endpoint| endpoint.workspace() == name);
+            if !is_seated {
+                counts.no_approvals(name);
+            }
+            is_seated
+        });
         for endpoint in endpoints {
             if stop.is_cancelled() {
                 return;
             }
             if let Err(error) = look(&endpoint, &mut seen, &counts).await {
                 let workspace = endpoint.workspace();
+                counts.no_approvals(workspace);
                 tracing::info!(%workspace, %error, "what waits cannot be counted for a while");
             }
         }

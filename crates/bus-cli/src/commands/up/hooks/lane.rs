@@ -97,29 +97,23 @@ impl Lane {
         };
         queue.next = Some(from);
         let mut follow = Follow::new(endpoint.clone(), stream, filter, from);
-        loop {
+        // What has no room stays in the stream, which keeps it until it is told.
+        while queue.has_room() {
             let mut batch = Batch::of(self.topic);
             let seen = |record: Stored| batch.see(endpoint, &record);
             let count = follow.look_some(RECORDS_MAX, seen).await?;
             let (news, waits) = batch.news(endpoint).await?;
-            let dropped = queue.take_in(news);
+            queue.news.extend(news);
             queue.next = Some(waits.as_ref().map_or(follow.position(), |waits| waits.seq));
-            if dropped > 0 {
-                self.caller.counts().dropped(dropped);
-                let (what, workspace) = (self.topic.plural(), endpoint.workspace());
-                out::remark(&format!(
-                    "warning: {dropped} {what} of {workspace} are not told: the hook is too slow, \
-                     and {WAITING_MAX} wait for it"
-                ));
-            }
             self.keep(endpoint, queue)?;
             if let Some(Waits { error, .. }) = waits {
                 return Err(error.into());
             }
             if count < RECORDS_MAX || stop.is_cancelled() {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     /// Keeps how far it was told: nothing that waits counts as told.
@@ -157,20 +151,12 @@ impl Queue {
         Self { news: VecDeque::new(), max, next: None }
     }
 
-    /// Takes in what is new, and drops the oldest beyond its bound; says how many.
-    fn take_in(&mut self, news: impl IntoIterator<Item = News>) -> u64 {
-        let mut dropped = 0_u64;
-        for news in news {
-            if self.news.len() >= self.max {
-                self.news.pop_front();
-                dropped = dropped.saturating_add(1);
-            }
-            self.news.push_back(news);
-        }
-        dropped
+    /// Whether more is taken in.
+    fn has_room(&self) -> bool {
+        self.news.len() < self.max
     }
 
-    /// The first position that was neither told nor dropped.
+    /// The first position that was not told.
     fn told(&self) -> Option<Seq> {
         self.news.front().map(|first| first.seq).or(self.next)
     }
@@ -182,7 +168,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How many records are looked at before what they say is told.
 const RECORDS_MAX: u64 = 256;
 
-/// How much waits for a slow hook in one workspace; beyond it the oldest is dropped.
+/// How much waits in memory for a slow hook in one workspace, and what one look more brings.
 const WAITING_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -194,12 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn beyond_its_bound_the_oldest_is_dropped_and_counted() {
+    fn a_full_queue_takes_no_more_until_something_was_told() {
         let mut queue = Queue::of(4);
-        assert_eq!(queue.take_in(news(1..4)), 0);
-        assert_eq!(queue.take_in(news(4..8)), 3);
-        let seqs: Vec<u64> = queue.news.iter().map(|news| news.seq.0).collect();
-        assert_eq!(seqs, [4, 5, 6, 7]);
+        queue.news.extend(news(1..5));
+        assert!(!queue.has_room());
+        queue.news.pop_front();
+        assert!(queue.has_room());
     }
 
     #[test]
@@ -207,7 +193,7 @@ mod tests {
         let mut queue = Queue::of(4);
         queue.next = Some(Seq(9));
         assert_eq!(queue.told(), Some(Seq(9)));
-        queue.take_in(news(5..7));
+        queue.news.extend(news(5..7));
         assert_eq!(queue.told(), Some(Seq(5)));
     }
 }
