@@ -44,17 +44,16 @@ fn run_once(repo: &Repo, words: &[&str]) -> Result<(bool, Vec<String>)> {
     if env::var_os("CI").is_some() && env::var_os(SEED).is_none() {
         command.env(SEED, GATE_SEED);
     }
-    told(&mut command)
+    told(&mut command, io::stderr())
 }
 
-/// Runs a command whose errors are shown and read.
-fn told(command: &mut Command) -> Result<(bool, Vec<String>)> {
+/// Runs a command whose errors go to `shown` and are read.
+fn told(command: &mut Command, mut shown: impl Write) -> Result<(bool, Vec<String>)> {
     let mut child = command.stderr(Stdio::piped()).spawn().context("cargo test")?;
     let mut failed = Vec::new();
     if let Some(stderr) = child.stderr.take() {
         for line in BufReader::new(stderr).split(b'\n') {
             let line = line.context("what cargo test says")?;
-            let mut shown = io::stderr().lock();
             shown.write_all(&line)?;
             shown.write_all(b"\n")?;
             failed.extend(target_of(&String::from_utf8_lossy(&line)));
@@ -99,6 +98,9 @@ mod tests {
     fn what_a_command_says_is_read_and_its_end_told() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo '    `-p x --lib`' >&2; exit 101"]);
-        assert_eq!(told(&mut command).unwrap(), (false, vec!["-p x --lib".to_owned()]));
+        let mut shown = Vec::new();
+        let told = told(&mut command, &mut shown).unwrap();
+        assert_eq!(told, (false, vec!["-p x --lib".to_owned()]));
+        assert_eq!(shown, b"    `-p x --lib`\n");
     }
 }
