@@ -66,7 +66,6 @@ impl TestCluster {
         let password = RoutePassword::generate(&SystemEntropy::new())?;
         let routes: Vec<SocketAddr> = (0..Self::SERVERS).map(|_| free_address()).collect();
         let config_of = |place: usize| {
-            let others = routes.iter().enumerate().filter(|(other, _)| *other != place);
             ServerConfig {
                 name: format!("n{}", place + 1),
                 // Fixed, so that it is never one that a restart finds taken by a client.
@@ -75,7 +74,8 @@ impl TestCluster {
                 cluster: Some(Cluster {
                     name: "vak".to_owned(),
                     listen: routes.get(place).copied().unwrap_or_else(free_address),
-                    routes: others.map(|(_, route)| (*route).into()).collect(),
+                    // All of them: until they have met, they take the number for their own.
+                    routes: routes.iter().map(|route| (*route).into()).collect(),
                     password: Some(password.clone()),
                     tls: None,
                 }),

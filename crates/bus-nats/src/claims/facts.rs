@@ -11,6 +11,9 @@ pub struct Servers {
     pub answered: Vec<ServerFacts>,
     /// Those of a cluster that do not. One whose name nobody knows is called after its cluster.
     pub away: Vec<String>,
+    /// The clusters whose JetStream nobody leads: until they have elected one, no login that asks
+    /// for it gets through, and nothing is made.
+    pub leaderless: Vec<String>,
 }
 
 /// What a server says of itself.
@@ -64,16 +67,18 @@ impl ServerFacts {
 
 pub(super) fn of(answers: Vec<Stats>) -> Servers {
     let mut servers = Servers::default();
-    // Names that a leader tells, and how many there should be, by cluster.
-    let mut clusters: BTreeMap<String, (Vec<String>, usize)> = BTreeMap::new();
+    // Names that a leader tells, how many there should be, and whether one leads, by cluster.
+    let mut clusters: BTreeMap<String, (Vec<String>, usize, bool)> = BTreeMap::new();
     for Stats { server, statsz } in answers {
         let jetstream = statsz.jetstream;
         if let (Some(cluster), Some(meta)) =
             (&server.cluster, jetstream.as_ref().and_then(|jetstream| jetstream.meta.as_ref()))
         {
-            let (names, size) = clusters.entry(cluster.clone()).or_default();
+            let (names, size, is_led) = clusters.entry(cluster.clone()).or_default();
             names.extend(meta.replicas.iter().map(|peer| peer.name.clone()));
             *size = meta.cluster_size.max(*size);
+            // Its own word alone: the others go on naming a leader for a while after it is gone.
+            *is_led |= meta.leader.as_ref().is_some_and(|leader| *leader == server.name);
         }
         let limits = jetstream.as_ref().and_then(|jetstream| jetstream.limits.as_ref());
         servers.answered.push(ServerFacts {
@@ -89,7 +94,7 @@ pub(super) fn of(answers: Vec<Stats>) -> Servers {
                 .is_some_and(|limits| limits.default_max_consumers == Some(-1)),
         });
     }
-    for (cluster, (mut names, size)) in clusters {
+    for (cluster, (mut names, size, is_led)) in clusters {
         let there: Vec<&str> = (servers.answered.iter())
             .filter(|facts| facts.cluster.as_deref() == Some(&cluster))
             .map(|facts| facts.name.as_str())
@@ -99,6 +104,7 @@ pub(super) fn of(answers: Vec<Stats>) -> Servers {
         let unnamed = size.saturating_sub(there.len() + names.len());
         servers.away.extend(names);
         servers.away.extend((0..unnamed).map(|_| format!("a server of {cluster}")));
+        servers.leaderless.extend((!is_led).then_some(cluster));
     }
     servers.answered.sort_by(|a, b| a.name.cmp(&b.name));
     servers.away.sort();

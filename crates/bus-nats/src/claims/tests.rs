@@ -12,8 +12,9 @@ fn stats(name: &str, more: &str) -> Stats {
     read("ask the servers", text.as_bytes()).unwrap()
 }
 
-const LEADS: &str = r#","replicas":[{"name":"n2"},{"name":"n3"}],"cluster_size":3"#;
-const FOLLOWS: &str = r#","cluster_size":3"#;
+const LEADS: &str = r#","leader":"n1","replicas":[{"name":"n2"},{"name":"n3"}],"cluster_size":3"#;
+const FOLLOWS: &str = r#","leader":"n1","cluster_size":3"#;
+const WAITS: &str = r#","cluster_size":3"#;
 
 #[test]
 fn the_leader_of_a_cluster_names_who_is_away() {
@@ -29,10 +30,18 @@ fn while_nobody_leads_those_that_are_away_have_no_names() {
 }
 
 #[test]
+fn a_leader_counts_while_it_says_so_itself() {
+    let led = |all: Vec<Stats>| facts::of(all).leaderless.is_empty();
+    assert!(!led(vec![stats("n2", WAITS), stats("n3", WAITS)]));
+    assert!(!led(vec![stats("n2", FOLLOWS), stats("n3", FOLLOWS)]));
+    assert!(led(vec![stats("n2", FOLLOWS), stats("n1", LEADS)]));
+}
+
+#[test]
 fn a_whole_cluster_misses_nobody() {
     let all = vec![stats("n1", LEADS), stats("n2", FOLLOWS), stats("n3", FOLLOWS)];
     let servers = facts::of(all);
-    assert!(servers.away.is_empty());
+    assert!(servers.away.is_empty() && servers.leaderless.is_empty());
     assert!(servers.answered.iter().all(|facts| facts.shortcomings().is_empty()));
 }
 

@@ -75,6 +75,7 @@ pub(super) struct Limits {
 /// What the servers of a cluster know of each other. Only the one that leads names them.
 #[derive(Deserialize)]
 pub(super) struct Meta {
+    pub(super) leader: Option<String>,
     #[serde(default)]
     pub(super) replicas: Vec<Peer>,
     #[serde(default)]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bus_core::{Clock, Result, SystemClock};
+use bus_core::{Clock, ErrorKind, Result, SystemClock};
 use bus_crypto::{
     Credentials, NkeyKind, PublicKey, SigningKey, SystemEntropy,
     jwt::{
@@ -16,6 +16,7 @@ use bus_nats::{
     server::{Authorization, Resolver, ServerConfig},
 };
 use bus_testserver::{TestCluster, TestServer};
+use tokio::time::Instant;
 
 /// The keys of an operator, its system account and one account with JetStream.
 pub(crate) struct Company {
@@ -56,8 +57,18 @@ impl Company {
         TestServer::start_with(self.config())
     }
 
-    pub(crate) fn cluster(&self) -> TestCluster {
-        TestCluster::start_with(&self.config())
+    /// Three servers that know each other, one of which leads.
+    pub(crate) async fn cluster(&self) -> TestCluster {
+        let cluster = TestCluster::start_with(&self.config());
+        let servers = self.servers(&cluster.urls()[0]).await;
+        for _ in 0..60 {
+            let told = servers.servers().await.unwrap();
+            let are_there = told.answered.len() == TestCluster::SERVERS && told.away.is_empty();
+            if are_there && told.leaderless.is_empty() {
+                return cluster;
+            }
+        }
+        panic!("the servers elect no leader");
     }
 
     /// The token of the account, so many seconds younger than the first, which revokes these keys.
@@ -94,14 +105,28 @@ pub(crate) fn user_of(account: &SigningKey, edit: impl FnOnce(&mut UserClaims)) 
     Credentials::from_parts(&token, &key.seed_text()).unwrap()
 }
 
-/// Logs in; refused means so within half a second, also where one is cut off later.
+/// Logs in, however slow the server is; refused means so within half a second, also where one is
+/// cut off later.
 pub(crate) async fn log_in(url: &str, auth: NatsAuth) -> Result<NatsBus> {
+    let begun = Instant::now();
+    loop {
+        match try_log_in(url, auth.clone()).await {
+            Err(error)
+                if error.kind() != ErrorKind::Denied && begun.elapsed() < SLOW_SERVER_WAIT => {}
+            told => return told,
+        }
+    }
+}
+
+async fn try_log_in(url: &str, auth: NatsAuth) -> Result<NatsBus> {
     let connect_wait = Duration::from_millis(500);
     let (inbox_prefix, profile) = ("_INBOX.u".to_owned(), Profile::Synced);
     let options =
         NatsOptions { auth, inbox_prefix, profile, connect_wait, ..NatsOptions::new(url) };
     NatsBus::open(options).await
 }
+
+const SLOW_SERVER_WAIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn jwt(credentials: Credentials) -> NatsAuth {
     NatsAuth::Jwt(Arc::new(credentials))

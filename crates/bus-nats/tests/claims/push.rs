@@ -18,7 +18,7 @@ use crate::company::{Company, jwt, log_in};
 #[tokio::test]
 async fn a_pushed_account_lets_its_users_in_on_every_server() {
     let company = Company::new();
-    let cluster = company.cluster();
+    let cluster = company.cluster().await;
     let urls = cluster.urls();
     let servers = company.servers(&urls[0]).await;
     let user = || company.user(|_| {});
@@ -34,8 +34,7 @@ async fn a_pushed_account_lets_its_users_in_on_every_server() {
 #[tokio::test]
 async fn a_server_that_is_away_is_named() {
     let company = Company::new();
-    let mut cluster = company.cluster();
-    cluster_led(&company, &cluster.urls()[0]).await;
+    let mut cluster = company.cluster().await;
     cluster.kill(2);
     let servers = company.servers(&cluster.urls()[0]).await;
     // The others have to notice first: while they choose a leader nobody says how many there are.
@@ -48,18 +47,6 @@ async fn a_server_that_is_away_is_named() {
     assert_eq!(pushed.taken, ["n1", "n2"]);
     assert_eq!(pushed.silent.len(), 1, "{pushed:?}");
     assert!(["n3", "a server of vak"].contains(&pushed.silent[0].as_str()), "{pushed:?}");
-}
-
-/// Waits until the servers of a cluster know of each other.
-async fn cluster_led(company: &Company, url: &str) {
-    let servers = company.servers(url).await;
-    for _ in 0..100 {
-        let there = servers.servers().await.unwrap();
-        if there.answered.len() == 3 && there.away.is_empty() {
-            return;
-        }
-    }
-    panic!("the servers do not find each other");
 }
 
 async fn holding(company: &Company, token: &str) -> (TestServer, ServerClaims) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bus_core::{Bus, ConsumerSpec, Expect, Frame, FrameId, Retention, StreamSpec};
+use bus_core::{Bus, ConsumerSpec, ErrorKind, Expect, Frame, FrameId, Retention, StreamSpec};
 use bus_crypto::PublicKey;
 use bus_nats::{NatsBus, claims::ServerClaims};
 use bus_testserver::TestServer;
@@ -88,7 +88,7 @@ fn queue() -> ConsumerSpec {
 #[tokio::test]
 async fn a_server_that_was_away_refuses_it_within_ten_seconds_of_its_return() {
     let company = Company::new();
-    let mut cluster = company.cluster();
+    let mut cluster = company.cluster().await;
     let urls = cluster.urls();
     let servers = company.servers(&urls[0]).await;
     assert!(servers.push(&company.token(0, &[]), &company.claims).await.unwrap().is_everywhere());
@@ -102,7 +102,11 @@ async fn a_server_that_was_away_refuses_it_within_ten_seconds_of_its_return() {
     let _taken = servers.push(&company.token(1, &[key]), &company.claims).await.unwrap();
     cluster.restart(2).unwrap();
     let back = Instant::now();
-    while log_in(&urls[2], auth.clone()).await.is_ok() {
-        assert!(back.elapsed() < Duration::from_secs(12), "it is still let in");
-    }
+    let refused = loop {
+        match log_in(&urls[2], auth.clone()).await {
+            Err(error) => break error,
+            Ok(_) => assert!(back.elapsed() < Duration::from_secs(12), "it is still let in"),
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::Denied, "{refused}");
 }

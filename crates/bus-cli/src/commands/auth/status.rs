@@ -14,7 +14,8 @@ use crate::{
     workspace::Workspace,
 };
 
-/// Shows it; unreachable when a server is away or does not hold what this data home has.
+/// Shows it; unreachable when a server is away or does not hold what this data home has, or nobody
+/// leads.
 pub(super) fn show(home: &Home, global: &Global) -> Result<Exit, CliError> {
     let operator = Operator::needed(home)?;
     let workspaces = all_workspaces(home)?;
@@ -30,10 +31,13 @@ pub(super) fn show(home: &Home, global: &Global) -> Result<Exit, CliError> {
     })?;
     servers.answered.iter().try_for_each(|facts| show_server(facts, global))?;
     servers.away.iter().try_for_each(|name| show_away(name, global))?;
+    let leaderless = |cluster| print::remark(&format!("cluster {cluster}: nobody leads it yet"));
+    servers.leaderless.iter().for_each(leaderless);
     stands.iter().try_for_each(|stand| stand.show(servers.answered.len(), global))?;
     workspaces.iter().try_for_each(warn_of_ends)?;
     let count = servers.answered.len();
-    let is_well = servers.away.is_empty() && stands.iter().all(|stand| stand.same == count);
+    let is_whole = servers.away.is_empty() && servers.leaderless.is_empty();
+    let is_well = is_whole && stands.iter().all(|stand| stand.same == count);
     Ok(if is_well { Exit::Done } else { Exit::Unreachable })
 }
 

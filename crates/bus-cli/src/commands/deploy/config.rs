@@ -43,11 +43,12 @@ impl Maker<'_> {
                 verify,
             })
         };
-        let others = plan.servers.iter().filter(|other| other.name != server.name);
+        // This one too: until they have met, servers take the number of routes for their own.
+        let all = plan.servers.iter();
         let routes: Result<Vec<_>, _> =
-            others.map(|other| HostPort::parse("server.route", &other.at(other.route))).collect();
+            all.map(|one| HostPort::parse("server.route", &one.at(one.route))).collect();
         let routes = routes.map_err(|error| wrong(&error))?;
-        let cluster = (!routes.is_empty()).then(|| Cluster {
+        let cluster = (plan.servers.len() > 1).then(|| Cluster {
             name: plan.cluster.clone(),
             listen: server.listen.at(server.route),
             routes,

@@ -8,6 +8,7 @@ use bus_core::{
 };
 use bus_subjects::{Filter, Role, Subject};
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::stage::{Stage, draft};
 
@@ -57,7 +58,11 @@ async fn what_a_role_may_not_hear_or_say_is_denied_to_its_engine() {
     let task = frame("vak.work.w1.coder.task", "t");
     let refused = observer.append(task, bus_core::Expect::Any).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Denied, "{refused}");
-    // That the other stories would see it.
+    // That the other stories would see it. The server tells us before it is read what it logs.
+    let begun = Instant::now();
+    while stage.refused().len() < 2 && begun.elapsed() < Duration::from_secs(20) {
+        tokio::task::yield_now().await;
+    }
     assert_eq!(stage.refused().len(), 2, "{:#?}", stage.refused());
 }
 
