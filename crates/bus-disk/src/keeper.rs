@@ -203,14 +203,18 @@ impl Keeper {
     }
 
     fn wait_synced(&self, position: Position) -> io::Result<()> {
-        while !self.journal.0.is_synced(position) {
-            if self.journal.0.end().is_some() {
+        loop {
+            // Closed is not ended: what was taken before is written still.
+            let has_ended = self.journal.0.last_end().is_some();
+            if self.journal.0.is_synced(position) {
+                return Ok(());
+            }
+            if has_ended {
                 return Err(io::Error::other("the journal has ended"));
             }
             self.journal.0.ask_sync();
             self.pause()?;
         }
-        Ok(())
     }
 
     /// Lets older pictures and the segments before this one go.
