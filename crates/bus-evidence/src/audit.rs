@@ -13,6 +13,7 @@ use std::{
 
 use bus_envelope::{EventHash, Timestamp};
 
+pub(crate) use self::days::{day_of, file_of, newest_day};
 use self::{days::Days, record::checkpoint_line};
 pub use self::{look::AuditLook, record::AuditRecord};
 use crate::{Checkpoint, JsonlError, TailReport};
@@ -90,17 +91,7 @@ impl AuditLog {
     /// made or read.
     pub fn open(dir: &Path) -> Result<Self, AuditError> {
         make(dir)?;
-        let lock = dir.join(LOCK);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let turn = options.open(&lock).map_err(failed("opening", &lock))?;
-        match turn.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(AuditError::Held { dir: dir.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(failed("locking", &lock)(source)),
-        }
+        let turn = hold(dir)?;
         let days = |name: &str| {
             let dir = dir.join(name);
             make(&dir)?;
@@ -196,8 +187,23 @@ impl AuditStream {
     }
 }
 
+/// Takes the one turn of writing in a directory, held as long as the file is.
+pub(crate) fn hold(dir: &Path) -> Result<File, AuditError> {
+    let lock = dir.join(LOCK);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let turn = options.open(&lock).map_err(failed("opening", &lock))?;
+    match turn.try_lock() {
+        Ok(()) => Ok(turn),
+        Err(TryLockError::WouldBlock) => Err(AuditError::Held { dir: dir.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(failed("locking", &lock)(source)),
+    }
+}
+
 /// Makes a directory that only its owner may look into.
-fn make(dir: &Path) -> Result<(), AuditError> {
+pub(crate) fn make(dir: &Path) -> Result<(), AuditError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -5,6 +5,7 @@ mod base64;
 mod bundle;
 mod certificate;
 mod checkpoint;
+mod day_log;
 mod entry;
 mod head;
 mod jsonl;
@@ -19,8 +20,11 @@ mod verify;
 pub use audit::{AuditError, AuditLog, AuditLook, AuditMark, AuditRecord, AuditStream};
 pub use bundle::{BundleError, BundleSummary, BundleWriter};
 pub use checkpoint::{Checkpoint, CheckpointError, NoteSignature};
+pub use day_log::{DayLog, DayLogError};
 pub use head::SessionHead;
-pub use jsonl::{JsonlError, JsonlItem, JsonlReader, JsonlWriter, TailReport, Torn};
+pub use jsonl::{
+    JsonlBatchError, JsonlError, JsonlItem, JsonlReader, JsonlWriter, TailReport, Torn,
+};
 pub use lines::LINE_BYTES_MAX;
 pub use log::Log;
 pub use proof::{ConsistencyProof, InclusionProof, Proof, ProofError, SessionLog};

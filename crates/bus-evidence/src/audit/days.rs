@@ -121,15 +121,7 @@ impl Days {
 
     /// The days that have a file, in order.
     fn list(&self) -> Result<Vec<String>, AuditError> {
-        let cannot = |source| failed("reading", &self.dir)(source);
-        let mut days = Vec::new();
-        for entry in fs::read_dir(&self.dir).map_err(cannot)? {
-            let name = entry.map_err(|source| failed("reading", &self.dir)(source))?.file_name();
-            let name = name.to_string_lossy();
-            days.extend(name.strip_suffix(ENDING).filter(|day| is_day(day)).map(str::to_owned));
-        }
-        days.sort();
-        Ok(days)
+        list(&self.dir)
     }
 
     /// The last whole record, in the newest file that has one.
@@ -171,8 +163,24 @@ fn last_in(path: &Path) -> Result<Option<AuditMark>, AuditError> {
     }
 }
 
+/// The newest day that has a file in `dir`.
+pub(crate) fn newest_day(dir: &Path) -> Result<Option<String>, AuditError> {
+    Ok(list(dir)?.pop())
+}
+
+fn list(dir: &Path) -> Result<Vec<String>, AuditError> {
+    let mut days = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed("reading", dir))? {
+        let name = entry.map_err(failed("reading", dir))?.file_name();
+        let name = name.to_string_lossy();
+        days.extend(name.strip_suffix(ENDING).filter(|day| is_day(day)).map(str::to_owned));
+    }
+    days.sort();
+    Ok(days)
+}
+
 /// The day of a time, as `2026-01-31`.
-fn day_of(time: Timestamp) -> String {
+pub(crate) fn day_of(time: Timestamp) -> String {
     time.to_string().chars().take(DAY_CHARS).collect()
 }
 
@@ -184,7 +192,8 @@ fn is_day(text: &str) -> bool {
         })
 }
 
-fn file_of(day: &str) -> String {
+/// The name of the file of a day.
+pub(crate) fn file_of(day: &str) -> String {
     format!("{day}{ENDING}")
 }
 

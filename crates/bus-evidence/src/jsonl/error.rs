@@ -45,6 +45,17 @@ pub enum JsonlError {
     NotRecord(&'static str),
 }
 
+/// Why not all records of a batch could be appended.
+#[derive(Debug, thiserror::Error)]
+#[error("the first {written} records were written, the next was not")]
+pub struct JsonlBatchError {
+    /// How many of the first records are in the log for certain.
+    pub written: usize,
+    /// Why it ended there.
+    #[source]
+    pub source: JsonlError,
+}
+
 impl JsonlError {
     pub(crate) fn io(op: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { op, source }

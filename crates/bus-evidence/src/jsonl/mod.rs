@@ -7,7 +7,7 @@ mod tests;
 mod torn;
 mod writer;
 
-pub use error::JsonlError;
+pub use error::{JsonlBatchError, JsonlError};
 pub use reader::{JsonlItem, JsonlReader};
 pub use torn::{TailReport, Torn};
 pub use writer::JsonlWriter;

@@ -175,6 +175,24 @@ fn a_record_of_which_only_the_line_feed_did_not_fit_is_kept() {
     assert_eq!(records(&bytes), [r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#]);
 }
 
+#[test]
+fn a_batch_that_did_not_fit_says_how_many_records_were_written() {
+    let mut appender = Appender::new(Disk { bytes: Cursor::new(Vec::new()), free: 20 }).unwrap();
+    let batch: [&[u8]; 3] = [br#"{"n":1}"#, br#"{"n":2}"#, br#"{"n":3}"#];
+    let failed = appender.append_all(&batch).unwrap_err();
+    assert_eq!(failed.written, 2);
+    appender.file.free = 1_000;
+    appender.append_all(&batch[2..]).unwrap();
+    assert_eq!(records(appender.file.bytes.get_ref()), [r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#]);
+}
+
+#[test]
+fn a_batch_with_one_that_is_no_record_writes_none() {
+    let mut appender = Appender::new(Cursor::new(Vec::new())).unwrap();
+    let failed = appender.append_all(&[br#"{"n":1}"#, b"[]"]).unwrap_err();
+    assert_eq!((failed.written, appender.file.get_ref().len()), (0, 0));
+}
+
 #[cfg(unix)]
 #[test]
 fn a_new_log_is_for_its_owner_alone() {

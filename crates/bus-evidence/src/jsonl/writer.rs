@@ -2,12 +2,12 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{Read, Seek, SeekFrom, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
     path::Path,
 };
 
 use crate::{
-    JsonlError, LINE_BYTES_MAX,
+    JsonlBatchError, JsonlError, LINE_BYTES_MAX,
     jsonl::torn::{Tail, TailReport, Torn, examine, is_mark, is_object, mark},
 };
 
@@ -56,6 +56,15 @@ impl JsonlWriter {
         self.inner.append(record)
     }
 
+    /// Appends records with one write for all of them; the line feeds are added here.
+    ///
+    /// # Errors
+    /// [`JsonlBatchError`]: as many of the first records as it says are in the log for certain. Of
+    /// the next one nobody knows, and those after it are not there.
+    pub fn append_all(&mut self, records: &[&[u8]]) -> Result<(), JsonlBatchError> {
+        self.inner.append_all(records)
+    }
+
     /// Waits until every appended record is on the disk.
     ///
     /// # Errors
@@ -99,30 +108,47 @@ impl<F: Read + Write + Seek> Appender<F> {
     }
 
     pub(super) fn append(&mut self, record: &[u8]) -> Result<(), JsonlError> {
-        if record.len() > LINE_BYTES_MAX {
-            return Err(JsonlError::RecordTooLong { bytes: record.len() });
-        }
-        if record.contains(&b'\n') || !is_object(record) {
-            return Err(JsonlError::NotRecord("one JSON object without line feeds"));
-        }
-        if is_mark(record) {
-            return Err(JsonlError::NotRecord("another member than the one that marks fragments"));
-        }
-        if self.unsure {
-            self.mend()?;
-        }
-        let mut line = Vec::with_capacity(record.len() + 1);
-        line.extend_from_slice(record);
-        line.push(b'\n');
-        self.write(&line)
+        self.append_all(&[record]).map_err(|failed| failed.source)
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), JsonlError> {
+    pub(super) fn append_all(&mut self, records: &[&[u8]]) -> Result<(), JsonlBatchError> {
+        let none = |source| JsonlBatchError { written: 0, source };
+        for record in records {
+            check(record).map_err(none)?;
+        }
+        if self.unsure {
+            self.mend().map_err(none)?;
+        }
+        let bytes = records.iter().map(|record| record.len() + 1).sum();
+        let mut lines = Vec::with_capacity(bytes);
+        for record in records {
+            lines.extend_from_slice(record);
+            lines.push(b'\n');
+        }
+        self.write(&lines).map_err(|(bytes, source)| {
+            let whole = lines.get(..bytes).unwrap_or_default();
+            let written = whole.iter().filter(|byte| **byte == b'\n').count();
+            JsonlBatchError { written, source }
+        })
+    }
+
+    /// Writes all the bytes; when that failed, says how many were written.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, JsonlError)> {
         self.unsure = true;
-        self.file
-            .write_all(bytes)
-            .and_then(|()| self.file.flush())
-            .map_err(JsonlError::io("append"))?;
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            let error = match self.file.write(rest) {
+                Ok(0) => io::Error::from(io::ErrorKind::WriteZero),
+                Ok(written) => {
+                    done += written;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error,
+            };
+            return Err((done, JsonlError::io("append")(error)));
+        }
+        self.file.flush().map_err(|error| (0, JsonlError::io("append")(error)))?;
         self.unsure = false;
         Ok(())
     }
@@ -134,7 +160,7 @@ impl<F: Read + Write + Seek> Appender<F> {
             Tail::Clean => self.unsure = false,
             Tail::Damaged => return Err(JsonlError::DamagedTail { offset }),
             Tail::NoLineFeed => {
-                self.write(b"\n")?;
+                self.write(b"\n").map_err(|(_, error)| error)?;
                 self.report = Some(TailReport::Recovered);
             }
             Tail::Torn { start, lines } => {
@@ -144,7 +170,7 @@ impl<F: Read + Write + Seek> Appender<F> {
                 let line_feed = if ended { "" } else { "\n" };
                 let closing = format!("{line_feed}{}\n", mark(fragment, lines));
                 let (offset, bytes) = (offset + start as u64, fragment.len() as u64);
-                self.write(closing.as_bytes())?;
+                self.write(closing.as_bytes()).map_err(|(_, error)| error)?;
                 self.report = Some(TailReport::ClosedOff(Torn { offset, lines, bytes }));
             }
         }
@@ -181,6 +207,20 @@ impl<F: Read + Write + Seek> Appender<F> {
             window = window.saturating_mul(8);
         }
     }
+}
+
+/// Whether these bytes may stand in a log as a record.
+fn check(record: &[u8]) -> Result<(), JsonlError> {
+    if record.len() > LINE_BYTES_MAX {
+        return Err(JsonlError::RecordTooLong { bytes: record.len() });
+    }
+    if record.contains(&b'\n') || !is_object(record) {
+        return Err(JsonlError::NotRecord("one JSON object without line feeds"));
+    }
+    if is_mark(record) {
+        return Err(JsonlError::NotRecord("another member than the one that marks fragments"));
+    }
+    Ok(())
 }
 
 const WINDOW_BYTES: u64 = 16 * 1024;

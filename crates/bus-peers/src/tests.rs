@@ -1,0 +1,11 @@
+//! Tests of the peer bus: its promises, and the cases C17 and C18.
+
+mod envelope;
+mod fault;
+mod impostors;
+mod inbox;
+mod laws;
+mod many;
+mod publish;
+mod registry;
+mod support;
