@@ -1,4 +1,4 @@
-//! The door itself: one listener on the loopback, a few connections, one question each.
+//! The door itself: one listener, places for those who come, and who is let in.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -6,48 +6,55 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::{HeaderValue, StatusCode, header},
     middleware::{self, Next},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse, Response},
     routing::get,
 };
 use bus_core::ErrorKind;
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
+use hyper::body::Body as _;
 use serde_json::Value;
 use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{Mutex, Semaphore},
+    net::TcpListener,
+    sync::Mutex,
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Sources, Standing,
+    Api, Sources, Standing, Tls,
+    api::Admission,
+    door::{
+        connection,
+        places::{Place, Places},
+    },
     guard::{Guard, Refusal},
     health,
     metrics::{CONTENT_TYPE, Page},
 };
 
-/// The loopback HTTP door of one process: `/healthz`, `/readyz` and `/metrics`.
+/// The HTTP door of one process: `/healthz`, `/readyz`, `/metrics`, and what an [`Api`] adds.
 ///
-/// It has no login, so it listens on the loopback alone and changes nothing.
+/// It is on the loopback alone, or others come to it through TLS. What needs no login changes
+/// nothing.
 #[derive(Debug)]
 pub struct Gateway {
     listener: TcpListener,
     address: SocketAddr,
+    tls: Option<Tls>,
+    api: Option<Api>,
 }
 
 /// Why a door cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
-    /// Others than this machine could ask, and there is no login.
-    #[error("{address} is not an address of this machine alone: expected 127.0.0.1 or [::1]")]
+    /// Others than this machine could ask, and could listen to what is said.
+    #[error(
+        "{address} is not an address of this machine alone: expected 127.0.0.1 or [::1], or a \
+         certificate for TLS"
+    )]
     NotLoopback {
         /// The address.
         address: SocketAddr,
@@ -60,6 +67,18 @@ pub enum GatewayError {
         /// What the system says.
         error: io::Error,
     },
+    /// The certificate or its key is none.
+    #[error("TLS of the door: {why}")]
+    Tls {
+        /// What was expected.
+        why: String,
+    },
+    /// A text is no secret of a door.
+    #[error("expected the secret of a door: 43 letters, digits, - and _")]
+    BadSecret,
+    /// There is no randomness for a secret.
+    #[error("the system gives no randomness for a secret")]
+    Entropy,
 }
 
 /// What requests share.
@@ -75,14 +94,28 @@ struct Asked {
     standing: Result<Standing, ErrorKind>,
 }
 
+/// Marks an answer after which its connection goes on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keeps;
+
 impl Gateway {
-    /// How many connections are open at once; more wait to be accepted.
-    pub const CONNECTIONS_MAX: usize = 64;
+    /// How many connections that ask are open at once. When another one comes, the one that has
+    /// been open longest is closed after its next answer.
+    pub const CONNECTIONS_MAX: usize = 256;
+
+    /// How many connections that listen to a subscription are open besides.
+    pub const LISTENERS_MAX: usize = 2_048;
 
     /// The longest head of a request, in bytes (8 KiB).
     pub const HEAD_BYTES_MAX: usize = 8 * 1024;
 
-    /// Listens on `address`; port 0 takes a free one. Who connects waits for
+    /// The longest body of a request, in bytes (256 KiB).
+    pub const BODY_BYTES_MAX: usize = 256 * 1024;
+
+    /// How long the body of a request may take to come.
+    pub const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+    /// Listens on `address`, one of the loopback; port 0 takes a free one. Who connects waits for
     /// [`serve`](Self::serve).
     ///
     /// # Errors
@@ -91,10 +124,23 @@ impl Gateway {
         if !address.ip().is_loopback() {
             return Err(GatewayError::NotLoopback { address });
         }
+        Self::listen(address, None).await
+    }
+
+    /// As [`bind`](Self::bind), on any address: clients come through TLS and ask for one of its
+    /// names. All but `/healthz` needs the secret of the [`Api`]; without an [`Api`] nobody has it.
+    ///
+    /// # Errors
+    /// [`GatewayError`]; nothing is left behind then.
+    pub async fn bind_tls(address: SocketAddr, tls: Tls) -> Result<Self, GatewayError> {
+        Self::listen(address, Some(tls)).await
+    }
+
+    async fn listen(address: SocketAddr, tls: Option<Tls>) -> Result<Self, GatewayError> {
         let failed = |error| GatewayError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address })
+        Ok(Self { listener, address, tls, api: None })
     }
 
     /// Where it listens.
@@ -103,32 +149,47 @@ impl Gateway {
         self.address
     }
 
+    /// Whether clients come through TLS.
+    #[must_use]
+    pub const fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Answers for `api` as well.
+    #[must_use]
+    pub fn with_api(self, api: Api) -> Self {
+        Self { api: Some(api), ..self }
+    }
+
     /// Answers with what `sources` say until `cancel`; answers under way are cut off then. Dropping
     /// it does the same.
     pub async fn serve(self, sources: Arc<dyn Sources>, cancel: CancellationToken) {
-        let Self { listener, address } = self;
+        let Self { listener, address, tls, api } = self;
         let door = Door { sources, asked: Arc::default() };
-        let service = TowerToHyperService::new(routes(door, Guard::new(address)));
-        let permits = Arc::new(Semaphore::new(Self::CONNECTIONS_MAX));
+        let guard = match &tls {
+            Some(tls) => Guard::beyond(address, tls.names()),
+            None => Guard::new(address),
+        };
+        let (admission, api) = api.map(Api::into_routes).unzip();
+        let entry = Entry { guard, admission, is_public: tls.is_some() };
+        let routes = routes(door, entry, api.unwrap_or_default());
+        let places = Places::new(Self::CONNECTIONS_MAX, Self::LISTENERS_MAX);
+        let acceptor = tls.as_ref().map(Tls::acceptor);
         let mut open = JoinSet::new();
         loop {
-            let accepted = async {
-                // The semaphore is never closed.
-                let permit = Arc::clone(&permits).acquire_owned().await.ok();
-                (permit, listener.accept().await)
+            let entered = async {
+                let (stream, _) = listener.accept().await?;
+                Ok::<_, io::Error>((stream, places.enter().await))
             };
-            let (permit, accepted) = tokio::select! {
+            let entered = tokio::select! {
                 () = cancel.cancelled() => return,
-                accepted = accepted => accepted,
+                entered = entered => entered,
             };
             while open.try_join_next().is_some() {}
-            match accepted {
-                Ok((stream, _)) => {
-                    let answered = answer(stream, service.clone());
-                    open.spawn(async move {
-                        answered.await;
-                        drop(permit);
-                    });
+            match entered {
+                Ok((stream, place)) => {
+                    let inside = (place, routes.clone());
+                    open.spawn(connection::serve(stream, acceptor.clone(), inside));
                 }
                 // No more files, mostly: it comes back.
                 Err(error) => {
@@ -140,45 +201,63 @@ impl Gateway {
     }
 }
 
-/// Reads one request and answers it.
-async fn answer(stream: TcpStream, service: TowerToHyperService<Router>) {
-    let mut connection = http1::Builder::new();
-    connection
-        .timer(TokioTimer::new())
-        .keep_alive(false)
-        .max_buf_size(Gateway::HEAD_BYTES_MAX)
-        .header_read_timeout(WHOLE_WITHIN);
-    let served = connection.serve_connection(TokioIo::new(stream), service);
-    match timeout(WHOLE_WITHIN, served).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a request was not answered"),
-        Err(_late) => tracing::debug!("a request took too long"),
-    }
-}
-
-fn routes(door: Door, guard: Guard) -> Router {
+fn routes(door: Door, entry: Entry, api: Router) -> Router {
     Router::new()
         .route("/healthz", get(async || told(StatusCode::OK, &health::healthy())))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .fallback(async || (StatusCode::NOT_FOUND, "here are /healthz, /readyz and /metrics\n"))
         .with_state(door)
+        .merge(api)
+        .fallback(async || (StatusCode::NOT_FOUND, "here are /healthz, /readyz and /metrics\n"))
         // Around everything, so that no handler sees what is refused.
-        .layer(middleware::from_fn_with_state(guard, admit))
+        .layer(middleware::from_fn_with_state(Arc::new(entry), enter))
 }
 
-async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    let checked = guard.check((request.method(), request.uri()), request.headers());
-    let mut response = match checked {
-        Ok(()) => next.run(request).await,
-        Err(Refusal::Foreign) => StatusCode::FORBIDDEN.into_response(),
-        Err(Refusal::Method) => {
-            (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")]).into_response()
+/// What everybody passes.
+#[derive(Debug)]
+struct Entry {
+    guard: Guard,
+    admission: Option<Arc<Admission>>,
+    /// Whether others than this machine may come.
+    is_public: bool,
+}
+
+impl Entry {
+    fn check(&self, request: &Request) -> Result<(), Response> {
+        match self.guard.check(request.uri(), request.headers()) {
+            Ok(()) => {}
+            Err(Refusal::Foreign) => return Err(StatusCode::FORBIDDEN.into_response()),
+            Err(Refusal::Ambiguous) => return Err(StatusCode::BAD_REQUEST.into_response()),
         }
+        if !self.is_public || request.uri().path() == "/healthz" {
+            return Ok(());
+        }
+        match &self.admission {
+            Some(admission) => {
+                admission.knows(request.headers()).map_err(IntoResponse::into_response)
+            }
+            None => Err(StatusCode::FORBIDDEN.into_response()),
+        }
+    }
+}
+
+async fn enter(State(entry): State<Arc<Entry>>, request: Request, next: Next) -> Response {
+    let place = request.extensions().get::<Arc<Place>>().cloned();
+    let has_body = !request.body().is_end_stream();
+    let mut response = match entry.check(&request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused,
     };
+    let keeps = response.extensions_mut().remove::<Keeps>().is_some();
+    if let Some(place) = place.as_ref().filter(|_| !keeps && has_body) {
+        place.leave_unread();
+    }
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, header::HeaderValue::from_static("nosniff"));
+    if !keeps || place.is_some_and(|place| place.is_leaving()) {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -200,7 +279,7 @@ async fn metrics(State(door): State<Door>) -> Response {
     }
 }
 
-fn told(status: StatusCode, value: &Value) -> Response {
+pub(crate) fn told(status: StatusCode, value: &Value) -> Response {
     let body = Body::from(format!("{value}\n"));
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
@@ -230,9 +309,6 @@ const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// How long its answer is waited for.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
-
-/// How long a connection may last from its first byte to its last.
-const WHOLE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long nothing is accepted after the system refused to.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);

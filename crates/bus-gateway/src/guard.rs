@@ -6,12 +6,13 @@
 
 use std::net::SocketAddr;
 
-use axum::http::{HeaderMap, HeaderName, Method, Uri, header};
+use axum::http::{HeaderMap, HeaderName, Uri, header};
 
 /// The names under which a door is asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     hosts: Vec<String>,
+    scheme: &'static str,
 }
 
 /// Why a request is not answered.
@@ -19,29 +20,30 @@ pub(crate) struct Guard {
 pub(crate) enum Refusal {
     /// It is for somebody else, or by a page: 403.
     Foreign,
-    /// It would change something: 405.
-    Method,
+    /// It says twice how long it is, and others may read it otherwise: 400.
+    Ambiguous,
 }
 
 impl Guard {
-    /// For the door at `address`.
+    /// For the door at `address` on the loopback.
     pub(crate) fn new(address: SocketAddr) -> Self {
-        let port = address.port();
-        let mut hosts: Vec<_> = NAMES.iter().map(|name| format!("{name}:{port}")).collect();
-        if port == 80 {
-            hosts.extend(NAMES.iter().map(|name| (*name).to_owned()));
-        }
-        Self { hosts }
+        Self { hosts: with_port(&NAMES, address.port(), 80), scheme: "http://" }
+    }
+
+    /// For the door at `address` that others come to by these names.
+    pub(crate) fn beyond(address: SocketAddr, names: &[String]) -> Self {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Self { hosts: with_port(&names, address.port(), 443), scheme: "https://" }
     }
 
     /// Refuses what is not an honest question to this door; before anything else looks at it.
     pub(crate) fn check(
         &self,
-        (method, uri): (&Method, &Uri),
+        uri: &Uri,
         headers: &HeaderMap,
     ) -> Result<(), Refusal> {
         let is_ours = |host: &str| self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(host));
-        let origin_is_ours = |origin: &str| origin.strip_prefix("http://").is_some_and(is_ours);
+        let origin_is_ours = |origin: &str| origin.strip_prefix(self.scheme).is_some_and(is_ours);
         let asked = only(headers, &header::HOST)?.is_some_and(is_ours)
             // A target in absolute form would count instead of the host.
             && uri.authority().is_none_or(|authority| is_ours(authority.as_str()))
@@ -49,14 +51,27 @@ impl Guard {
             && only(headers, &FETCH_SITE)?.is_none_or(|site| FETCH_SITES.contains(&site));
         match () {
             () if !asked => Err(Refusal::Foreign),
-            () if *method != Method::GET && *method != Method::HEAD => Err(Refusal::Method),
+            () if headers.contains_key(header::TRANSFER_ENCODING)
+                && headers.contains_key(header::CONTENT_LENGTH) =>
+            {
+                Err(Refusal::Ambiguous)
+            }
             () => Ok(()),
         }
     }
 }
 
+/// Each name with the port that it is asked for with; without it too where browsers leave it out.
+fn with_port(names: &[&str], port: u16, usual: u16) -> Vec<String> {
+    let mut hosts: Vec<_> = names.iter().map(|name| format!("{name}:{port}")).collect();
+    if port == usual {
+        hosts.extend(names.iter().map(|name| (*name).to_owned()));
+    }
+    hosts
+}
+
 /// The value of a header that may be there once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
+pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -80,21 +95,20 @@ mod tests {
 
     use super::*;
 
-    fn ask(method: &str, uri: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
+    fn ask(uri: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
         let guard = Guard::new("127.0.0.1:9100".parse().unwrap());
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
             map.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        let method = Method::from_bytes(method.as_bytes()).unwrap();
-        guard.check((&method, &uri.parse().unwrap()), &map)
+        guard.check(&uri.parse().unwrap(), &map)
     }
 
     #[test]
     fn every_name_of_this_machine_with_the_port_is_answered() {
         for host in ["127.0.0.1:9100", "[::1]:9100", "localhost:9100", "LocalHost:9100"] {
-            assert_eq!(ask("GET", "/metrics", &[("host", host)]), Ok(()), "{host}");
+            assert_eq!(ask("/metrics", &[("host", host)]), Ok(()), "{host}");
         }
     }
 
@@ -120,7 +134,7 @@ mod tests {
             "localhost\u{e9}:9100",
         ];
         for host in foreign {
-            let refused = ask("GET", "/metrics", &[("host", host)]);
+            let refused = ask("/metrics", &[("host", host)]);
             assert_eq!(refused, Err(Refusal::Foreign), "{host:?}");
         }
     }
@@ -128,13 +142,13 @@ mod tests {
     #[test]
     fn no_host_and_two_hosts_are_refused() {
         let host = ("host", "127.0.0.1:9100");
-        assert_eq!(ask("GET", "/metrics", &[]), Err(Refusal::Foreign));
-        assert_eq!(ask("GET", "/metrics", &[host, host]), Err(Refusal::Foreign));
+        assert_eq!(ask("/metrics", &[]), Err(Refusal::Foreign));
+        assert_eq!(ask("/metrics", &[host, host]), Err(Refusal::Foreign));
     }
 
     #[test]
     fn an_origin_is_this_door_or_refused() {
-        let of = |origin| ask("GET", "/", &[("host", "localhost:9100"), ("origin", origin)]);
+        let of = |origin| ask("/", &[("host", "localhost:9100"), ("origin", origin)]);
         for ours in ["http://localhost:9100", "http://127.0.0.1:9100", "http://[::1]:9100"] {
             assert_eq!(of(ours), Ok(()), "{ours}");
         }
@@ -156,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_page_of_another_site_is_refused_though_it_sends_no_origin() {
-        let of = |site| ask("GET", "/", &[("host", "localhost:9100"), ("sec-fetch-site", site)]);
+        let of = |site| ask("/", &[("host", "localhost:9100"), ("sec-fetch-site", site)]);
         assert_eq!((of("none"), of("same-origin")), (Ok(()), Ok(())));
         for site in ["cross-site", "same-site", ""] {
             assert_eq!(of(site), Err(Refusal::Foreign), "{site:?}");
@@ -166,20 +180,38 @@ mod tests {
     #[test]
     fn a_target_in_absolute_form_counts_as_a_host() {
         let host = [("host", "127.0.0.1:9100")];
-        assert_eq!(ask("GET", "http://127.0.0.1:9100/metrics", &host), Ok(()));
-        let refused = ask("GET", "http://evil.example/metrics", &host);
+        assert_eq!(ask("http://127.0.0.1:9100/metrics", &host), Ok(()));
+        let refused = ask("http://evil.example/metrics", &host);
         assert_eq!(refused, Err(Refusal::Foreign));
     }
 
     #[test]
-    fn only_what_reads_is_answered_and_a_foreign_host_is_told_first() {
-        let host = [("host", "127.0.0.1:9100")];
-        assert_eq!(ask("HEAD", "/metrics", &host), Ok(()));
-        for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "QUERY"] {
-            assert_eq!(ask(method, "/metrics", &host), Err(Refusal::Method), "{method}");
-            let foreign = ask(method, "/metrics", &[("host", "evil.example")]);
-            assert_eq!(foreign, Err(Refusal::Foreign), "{method}");
+    fn who_says_twice_how_long_a_body_is_is_refused_and_a_foreign_host_is_told_first() {
+        let of = |host| {
+            ask("/", &[("host", host), ("content-length", "2"), ("transfer-encoding", "chunked")])
+        };
+        assert_eq!(of("localhost:9100"), Err(Refusal::Ambiguous));
+        assert_eq!(of("evil.example"), Err(Refusal::Foreign));
+    }
+
+    #[test]
+    fn beyond_the_loopback_the_names_that_were_told_are_answered_and_no_others() {
+        let guard = Guard::beyond("0.0.0.0:443".parse().unwrap(), &["bus.example".to_owned()]);
+        let of = |host: &'static str, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(host));
+            if let Some(origin) = origin {
+                headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+            }
+            guard.check(&Uri::from_static("/"), &headers)
+        };
+        assert_eq!(of("bus.example", None), Ok(()));
+        assert_eq!(of("bus.example:443", Some("https://bus.example")), Ok(()));
+        for host in ["localhost:443", "127.0.0.1:443", "0.0.0.0:443", "bus.example.evil:443"] {
+            assert_eq!(of(host, None), Err(Refusal::Foreign), "{host}");
         }
+        let plain = of("bus.example", Some("http://bus.example"));
+        assert_eq!(plain, Err(Refusal::Foreign), "a page that came without TLS is another");
     }
 
     #[test]
@@ -187,6 +219,6 @@ mod tests {
         let guard = Guard::new("127.0.0.1:80".parse().unwrap());
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, HeaderValue::from_static("localhost"));
-        assert_eq!(guard.check((&Method::GET, &Uri::from_static("/")), &headers), Ok(()));
+        assert_eq!(guard.check(&Uri::from_static("/"), &headers), Ok(()));
     }
 }

@@ -3,7 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
 
 mod answers;
+mod client;
+mod hostile;
+mod impersonation;
 mod page;
+mod peers;
 mod reader;
 mod strangers;
 mod world;

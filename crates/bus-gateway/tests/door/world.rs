@@ -11,7 +11,7 @@ use std::{
 use bus_core::{
     BoxFuture, BusMetrics, Engine, Expect, Frame, FrameId, Metered, Result, Traffic, planes,
 };
-use bus_gateway::{Build, ChoreCounts, Counts, Gateway, Sources, Standing};
+use bus_gateway::{Api, Build, ChoreCounts, Counts, Gateway, Sources, Standing};
 use bus_mem::InMemoryBus;
 use bus_subjects::{Subject, WorkspaceId};
 use tokio::{
@@ -113,9 +113,17 @@ impl Open {
     }
 
     pub(crate) async fn at(address: &str, process: Process) -> Self {
+        Self::with(address, process, None).await
+    }
+
+    pub(crate) async fn with(address: &str, process: Process, api: Option<Api>) -> Self {
         let process = Arc::new(process);
         let sources: Arc<dyn Sources> = Arc::<Process>::clone(&process);
         let gateway = Gateway::bind(address.parse().unwrap()).await.unwrap();
+        let gateway = match api {
+            Some(api) => gateway.with_api(api),
+            None => gateway,
+        };
         let (address, closed) = (gateway.address(), CancellationToken::new());
         let served = gateway.serve(sources, closed.clone());
         spawn(served);
@@ -148,6 +156,6 @@ pub(crate) async fn read(stream: &mut TcpStream) -> Answer {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a door is served beside what asks")]
-fn spawn(served: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn spawn(served: impl Future<Output = ()> + Send + 'static) {
     drop(tokio::spawn(served));
 }

@@ -1,0 +1,6 @@
+//! Connections: places for them, their limits, and TLS.
+
+pub(crate) mod connection;
+mod patient;
+pub(crate) mod places;
+pub(crate) mod tls;

@@ -1,0 +1,110 @@
+//! What an instance was sent since an event: as far as the journal has it.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use bus_peers::{BusEnvelope, DeliveryState, JournalRecord};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    /// Messages that were delivered to the instance after the event, in their order.
+    pub(super) envelopes: VecDeque<BusEnvelope>,
+    /// Whether there were no others: the event was found, and everything since fits.
+    pub(super) is_whole: bool,
+    is_found: bool,
+}
+
+/// Looks in the journal whose newest file is at `newest` for what `instance` was sent after the
+/// message `last`. What cannot be read is nothing, and not whole.
+#[expect(clippy::disallowed_methods, reason = "reading files takes a thread that may wait")]
+pub(super) async fn since(newest: PathBuf, instance: String, last: String) -> Missed {
+    let read = tokio::task::spawn_blocking(move || {
+        let mut missed = Missed::default();
+        let looked = files(&newest)?;
+        for file in &looked {
+            missed.read(file, &instance, &last)?;
+        }
+        Ok::<_, io::Error>(missed)
+    });
+    match read.await {
+        Ok(Ok(missed)) => missed,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "the journal was not read for a listener that came again");
+            Missed::default()
+        }
+        Err(_) => Missed::default(),
+    }
+}
+
+/// The newest files of the journal, the older one first: who comes again right after midnight saw
+/// an event of the day before.
+fn files(newest: &Path) -> io::Result<Vec<PathBuf>> {
+    let Some(folder) = newest.parent() else { return Ok(Vec::new()) };
+    let mut files = Vec::new();
+    for entry in folder.read_dir()? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "jsonl") {
+            files.push(path);
+        }
+    }
+    // Their names are dates.
+    files.sort();
+    Ok(files.split_off(files.len().saturating_sub(FILES_MAX)))
+}
+
+impl Missed {
+    fn read(&mut self, file: &Path, instance: &str, last: &str) -> io::Result<()> {
+        let mut file = File::open(file)?;
+        let long = file.metadata()?.len();
+        let skipped = long.saturating_sub(BYTES_MAX);
+        file.seek(SeekFrom::Start(skipped))?;
+        let mut lines = BufReader::new(file.take(BYTES_MAX)).split(b'\n');
+        if skipped > 0 {
+            self.is_whole = false;
+            // The rest of a line.
+            let _rest = lines.next();
+        }
+        for line in lines {
+            // Damage is the journal's to tell; here it is a message that is not found.
+            if let Ok(JournalRecord::Envelope { envelope, .. }) = JournalRecord::parse(&line?) {
+                self.take(envelope, instance, last);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, envelope: BusEnvelope, instance: &str, last: &str) {
+        if envelope.to.instance_id.as_deref() != Some(instance)
+            || envelope.delivery_state != DeliveryState::Delivered
+        {
+            return;
+        }
+        if envelope.message_id == last {
+            *self = Self { envelopes: VecDeque::new(), is_whole: true, is_found: true };
+            return;
+        }
+        // Before the event was found nothing is known to come after it.
+        if !self.is_found {
+            return;
+        }
+        self.envelopes.push_back(envelope);
+        if self.envelopes.len() > ENVELOPES_MAX {
+            self.envelopes.pop_front();
+            self.is_whole = false;
+        }
+    }
+}
+
+/// How many files are looked at: that of today and the one before.
+const FILES_MAX: usize = 2;
+
+/// How much of the end of each, in bytes (16 MiB).
+const BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// How many messages are sent again, the newest of them.
+const ENVELOPES_MAX: usize = 1_000;
