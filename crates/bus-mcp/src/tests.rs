@@ -1,0 +1,1 @@
+//! Every tool on the embedded engine.
