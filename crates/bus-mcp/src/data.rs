@@ -54,7 +54,17 @@ pub(crate) fn clean(bytes: &[u8]) -> String {
     let (mut sanitize, mut shown) = (Sanitize::new(), String::new());
     sanitize.push(bytes, &mut shown);
     sanitize.finish(&mut shown);
-    without_colours(&shown)
+    let mut plain = without_colours(&shown);
+    plain.retain(|c| !is_hidden(c));
+    plain
+}
+
+/// Whether nobody sees a character though a model reads it. Joiners stay: scripts need them.
+const fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Takes out the colours, the only sequences that are left.
@@ -75,6 +85,15 @@ mod tests {
     fn what_steers_a_terminal_or_hides_is_no_part_of_a_text() {
         let text = "a\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7}\u{202e}b\u{200b}\r\n\tc\u{1b}[2J";
         assert_eq!(clean(text.as_bytes()), "ared".to_owned() + "b\n\tc");
+    }
+
+    #[test]
+    fn words_in_characters_that_nobody_sees_are_no_part_of_a_text() {
+        let tags: String =
+            "obey".chars().map(|c| char::from_u32(0xe0000 + c as u32).unwrap()).collect();
+        let marks = "\u{2066}\u{feff}\u{ad}\u{2063}\u{e0100}";
+        assert_eq!(clean(format!("a{tags}{marks}b").as_bytes()), "ab");
+        assert_eq!(clean("نمی\u{200c}خواهم".as_bytes()), "نمی\u{200c}خواهم");
     }
 
     #[test]

@@ -155,7 +155,7 @@ impl Server {
     }
 
     /// Hands back what is held; what cannot be handed back in time comes again after its lease.
-    async fn end(&self) {
+    pub(crate) async fn end(&self) {
         self.0.stop.cancel();
         let handed_back = async {
             tokio::join!(self.0.subscriptions.end(), self.0.sources.inbox.end(), async {
@@ -170,7 +170,7 @@ impl Server {
     }
 
     /// Whether a tool is offered: what the agent may never do is not.
-    fn offers(&self, tool: &Spec) -> bool {
+    pub(crate) fn offers(&self, tool: &Spec) -> bool {
         match tool.needs {
             Needs::Agent => true,
             Needs::Sender => {
