@@ -14,6 +14,7 @@ mod doctor;
 mod emit;
 mod keys;
 mod live;
+mod mcp;
 mod outbox;
 mod queue;
 mod raw;
@@ -55,6 +56,7 @@ pub(crate) use self::{
     emit::{EmitCommand, EmitWhose},
     keys::KeysCommand,
     live::{PubArgs, SubArgs},
+    mcp::McpArgs,
     outbox::{OutboxCommand, OutboxLsArgs, Stands},
     queue::{InboxCommand, QueueCommand},
     raw::Raw,
@@ -174,6 +176,8 @@ pub(crate) enum Command {
     /// Approvals: questions that a person answers, each answer good for one use.
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
+    /// Be the door to the bus for an agent that speaks MCP, on standard input and output.
+    Mcp(McpArgs),
     /// Outboxes: what waits here for a hub that may be away, and what became of it.
     #[command(subcommand)]
     Outbox(OutboxCommand),

@@ -17,6 +17,7 @@ mod inbox;
 mod keys;
 mod live;
 mod man;
+mod mcp;
 mod outbox;
 pub(crate) mod queue;
 mod receipts;
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Queue(command) => queue::run(command, &global),
         Command::Inbox(command) => inbox::run(command, &global),
         Command::Approvals(command) => approvals::run(command, &global),
+        Command::Mcp(args) => mcp::run(&args, &global),
         Command::Outbox(command) => outbox::run(command, &global),
         Command::Dlq(command) => dlq::run(command, &global),
         Command::Tail(args) => tail::run(&args, &global),

@@ -100,6 +100,15 @@ impl Session {
         self.join(self.named.as_ref(), part, scope).await
     }
 
+    /// The worker `named`; else the agent that `--as` names, else the workspace's own.
+    pub(crate) async fn worker(
+        &self,
+        named: Option<&AgentId>,
+        scope: Scope,
+    ) -> Result<Agent, CliError> {
+        self.join(named.or(self.named.as_ref()), Part::Worker, scope).await
+    }
+
     /// Who acts: the agent that `--as` names, else the workspace's own for `part`.
     pub(crate) fn actor(&self, part: Part) -> Result<AgentId, CliError> {
         self.workspace.actor(self.named.as_ref(), part)

@@ -43,6 +43,11 @@ fn the_version_is_that_of_the_package() {
 }
 
 #[test]
+fn the_help_of_mcp() {
+    insta::assert_snapshot!(help(&["mcp", "--help"]));
+}
+
+#[test]
 fn the_help_of_outbox() {
     insta::assert_snapshot!(help(&["outbox", "--help"]));
 }

@@ -34,6 +34,8 @@ mod hooks;
 mod keys;
 mod keys_at_work;
 mod many;
+mod mcp;
+mod mcp_support;
 mod metrics;
 mod nats;
 mod nats_backup;
