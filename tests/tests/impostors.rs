@@ -5,13 +5,14 @@
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use bus_core::{
-    Bus, DeadLetterEvent, Endpoint, ErrorKind, Expect, Frame, FrameId, Guarded, Identity, Incoming,
-    Outcome, Overflow, Recorded, TaskEvent, Worker, WorkerSpec, planes,
+    Bus, DeadLetterEvent, Endpoint, EndpointParts, ErrorKind, Expect, Frame, FrameId, Guarded,
+    Identity, Incoming, Outcome, Overflow, Recorded, Revocation, Roster, TaskEvent, Worker,
+    WorkerSpec, planes,
 };
-use bus_crypto::{SystemEntropy, WorkspaceSecret};
+use bus_crypto::{SigningKey, SystemEntropy, WorkspaceSecret};
 use bus_envelope::{Draft, EventHash, wire};
 use bus_stories::{Fault, Flaky, Op, Scripted, Stage, task, words, work};
-use bus_subjects::{Address, Filter, Role, Subject};
+use bus_subjects::{Address, AgentId, Filter, Role, Subject};
 
 const WORK: &str = "vak.work.";
 
@@ -257,4 +258,33 @@ async fn a_message_on_no_registered_subject_has_to_be_signed() {
 
     let Some(Incoming::Message(opened)) = feed.next().await else { unreachable!() };
     assert!(opened.envelope.signature.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_revoked_key_of_an_agent_that_is_gone_speaks_for_no_other() {
+    let stage = Stage::new().await.unwrap();
+    let gone = stage.certified("gone", Role::Worker).unwrap();
+    let (token, seed) = (gone.certificate().token().to_owned(), gone.key().seed_text());
+    let revocation = Revocation::of(gone.certificate(), stage.clock.now());
+    let worker = Endpoint::new(stage.parts(gone)).unwrap();
+    worker.record(receipt(&stage, "r-1", b"a task")).await.unwrap();
+    let frames = stage.stored(planes::receipts_stream().unwrap()).await.unwrap();
+    // A process that begins later: it finds the certificate among those that are kept, if it looks.
+    let roster =
+        Roster::new(*stage.roster.account()).keeping(move |_| Ok::<_, String>(Some(token.clone())));
+    roster.revoke(&revocation).unwrap();
+    let parts = stage.parts(stage.certified("op", Role::Operator).unwrap());
+    roster.admit(parts.identity.certificate().token()).unwrap();
+    let reader = Endpoint::new(EndpointParts { roster: Arc::new(roster), ..parts }).unwrap();
+
+    let key = SigningKey::from_seed_text(&seed).unwrap();
+    let mut forged = wire::decode(&frames[0].headers, &frames[0].body).unwrap();
+    forged.lineage.agent = AgentId::parse("coder-1").unwrap();
+    let signed = forged.signature_input(&forged.compute_hash());
+    forged.signature.as_mut().unwrap().bytes = key.sign(&signed);
+    let (headers, body) = wire::encode(bus_envelope::WireForm::Binary, &forged);
+    let forged = Frame { headers, body, ..frames[0].clone() };
+
+    assert!(!reader.is_of_revoked_key(&forged), "it speaks for coder-1");
+    assert!(reader.is_of_revoked_key(&frames[0]), "it is its own word");
 }

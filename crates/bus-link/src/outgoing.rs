@@ -258,6 +258,11 @@ impl Outgoing {
         while buffer.len() < RUN_BYTES
             && let Some(entry) = state.waiting.pop_front()
         {
+            // A long one goes as it is: its copy would cost more than a write of its own.
+            if buffer.is_empty() && entry.packet.len() >= ALONE_BYTES {
+                *buffer = entry.packet.into_bytes();
+                break;
+            }
             buffer.extend_from_slice(entry.packet.as_bytes());
         }
         state.stage
@@ -309,3 +314,6 @@ fn ended() -> Error {
 
 /// How much is written in one go, and one packet more.
 const RUN_BYTES: usize = 64 << 10;
+
+/// From how many bytes on a packet is written without being copied to others.
+const ALONE_BYTES: usize = RUN_BYTES / 2;

@@ -176,7 +176,7 @@ impl CommandAgent {
         if let Some(emitter) = emitter {
             emitter.finish(lanes::late(job)).await;
         }
-        let (kept, lost_bytes) = lanes.finish(job, report.is_success()).await;
+        let (kept, lost_bytes) = lanes.finish(job, &report).await;
         let words = last_words(&stream, &figures, (&report, lost_bytes));
         if timeout(lanes::late(job), words).await.is_err() {
             let task = &job.message.envelope.id;

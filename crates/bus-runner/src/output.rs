@@ -157,7 +157,8 @@ impl Output {
         OutputSummary {
             stdout_bytes: self.main.bytes,
             stderr_bytes: self.stderr.bytes,
-            hash: combined(self.main.digest, self.stderr.digest),
+            stdout_hash: self.main.digest.finalize().into(),
+            stderr_hash: self.stderr.digest.finalize().into(),
             stderr_tail: self.tail,
             complete,
         }
@@ -169,7 +170,8 @@ impl Output {
 pub(crate) struct OutputSummary {
     pub(crate) stdout_bytes: u64,
     pub(crate) stderr_bytes: u64,
-    pub(crate) hash: [u8; 32],
+    pub(crate) stdout_hash: [u8; 32],
+    pub(crate) stderr_hash: [u8; 32],
     pub(crate) stderr_tail: Vec<u8>,
     pub(crate) complete: bool,
 }
@@ -177,13 +179,21 @@ pub(crate) struct OutputSummary {
 impl OutputSummary {
     /// The summary of a command that never wrote anything.
     pub(crate) fn empty() -> Self {
+        let nothing: [u8; 32] = Sha256::digest([]).into();
         Self {
             stdout_bytes: 0,
             stderr_bytes: 0,
-            hash: combined(Sha256::new(), Sha256::new()),
+            stdout_hash: nothing,
+            stderr_hash: nothing,
             stderr_tail: Vec::new(),
             complete: true,
         }
+    }
+
+    /// SHA-256 over the SHA-256 of stdout followed by the SHA-256 of stderr.
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        let both = Sha256::new().chain_update(self.stdout_hash).chain_update(self.stderr_hash);
+        both.finalize().into()
     }
 }
 
@@ -251,14 +261,6 @@ async fn changed(sizes: &mut Option<watch::Receiver<TerminalSize>>) -> TerminalS
     std::future::pending().await
 }
 
-/// SHA-256 over the SHA-256 of stdout followed by the SHA-256 of stderr.
-fn combined(stdout: Sha256, stderr: Sha256) -> [u8; 32] {
-    let mut both = Sha256::new();
-    both.update(stdout.finalize());
-    both.update(stderr.finalize());
-    both.finalize().into()
-}
-
 /// Appends `bytes` and drops from the front what is over the limit.
 fn keep_tail(tail: &mut Vec<u8>, bytes: &[u8]) {
     let start = bytes.len().saturating_sub(STDERR_TAIL_BYTES_MAX);
@@ -296,6 +298,6 @@ mod tests {
     fn the_hash_of_no_output_is_that_of_two_empty_streams() {
         let empty = Sha256::digest(b"");
         let both: [u8; 32] = Sha256::digest([empty, empty].concat()).into();
-        assert_eq!(OutputSummary::empty().hash, both);
+        assert_eq!(OutputSummary::empty().hash(), both);
     }
 }

@@ -77,6 +77,10 @@ pub struct RunReport {
     /// that the hash does not depend on how the two streams were interleaved. A terminal counts as
     /// stdout, beside a stderr without a byte.
     pub output_hash: [u8; 32],
+    /// SHA-256 of what was written to stdout or the terminal, as far as it is counted.
+    pub stdout_hash: [u8; 32],
+    /// SHA-256 of what was written to stderr, as far as it is counted.
+    pub stderr_hash: [u8; 32],
     /// The last bytes of stderr or the terminal, at most
     /// [`STDERR_TAIL_BYTES_MAX`](crate::STDERR_TAIL_BYTES_MAX);
     /// may begin inside a character.
@@ -108,7 +112,9 @@ impl RunReport {
             exit,
             stdout_bytes: output.stdout_bytes,
             stderr_bytes: output.stderr_bytes,
-            output_hash: output.hash,
+            output_hash: output.hash(),
+            stdout_hash: output.stdout_hash,
+            stderr_hash: output.stderr_hash,
             stderr_tail: output.stderr_tail,
             leftovers_killed,
             output_complete: output.complete,

@@ -17,7 +17,7 @@ pub struct OpenApprovals {
     open: HashMap<EventHash, OpenApproval>,
     /// So that a request that is stored a second time is not open again.
     closed: HashSet<EventHash>,
-    /// The newest request under each id that somebody chose in a session.
+    /// The open request under each id that somebody chose in a session.
     by_id: HashMap<(SessionId, AgentId, String), EventHash>,
     watched: Option<EventHash>,
     closed_as: Option<Closed>,
@@ -260,9 +260,13 @@ impl OpenApprovals {
     /// The request is open no more; what became of it is kept of the watched one.
     fn close(&mut self, request: EventHash, how: impl FnOnce(OpenApproval) -> Closed) {
         self.closed.insert(request);
-        if let Some(approval) = self.open.remove(&request)
-            && self.watched == Some(request)
-        {
+        let Some(approval) = self.open.remove(&request) else { return };
+        let name = (approval.session.clone(), approval.asker.clone(), approval.id.clone());
+        // A newer request may have the id by now.
+        if self.by_id.get(&name) == Some(&request) {
+            self.by_id.remove(&name);
+        }
+        if self.watched == Some(request) {
             self.closed_as = Some(how(approval));
         }
     }

@@ -83,10 +83,14 @@ impl Endpoint {
         let Ok(envelope) = wire::decode(&frame.headers, &frame.body) else { return false };
         let Some(signature) = &envelope.signature else { return false };
         let (roster, signer, lineage) = (self.roster(), &signature.signer, &envelope.lineage);
-        let of_another = roster.get(signer).is_some_and(|known| known.agent != lineage.agent);
         let is_misplaced =
             envelope.subject != frame.subject || lineage.workspace != *self.workspace();
-        if roster.revoked(signer).is_none() || of_another || is_misplaced {
+        if roster.revoked(signer).is_none() || is_misplaced {
+            return false;
+        }
+        // Also of an agent that is gone: its key must not speak for another one.
+        let known = roster.find_kept(signer);
+        if known.is_some_and(|(known, _)| known.agent != lineage.agent) {
             return false;
         }
         let signed = envelope.signature_input(&envelope.compute_hash());

@@ -1,9 +1,14 @@
 //! What waits to be written.
 
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bus_core::ErrorKind;
 use futures_util::FutureExt as _;
+use tokio::io::AsyncWrite;
 
 use crate::{
     outgoing::Outgoing,
@@ -25,6 +30,50 @@ async fn deliveries_that_were_not_written_are_known_when_the_connection_ends() {
     out.write_to(&mut near, Duration::from_secs(30)).await;
     assert_eq!(out.unwritten(), [3], "what the peer may have read is not given back");
     assert_eq!(out.push_deliveries(packet(1), vec![4]), Err(vec![4]));
+}
+
+/// A peer that takes whatever it is given, and notes how much that is at a time.
+#[derive(Default)]
+struct Noting(Vec<u8>, Vec<usize>);
+
+impl AsyncWrite for Noting {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        self.0.extend_from_slice(bytes);
+        self.1.push(bytes.len());
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_packet_is_written_alone_and_short_ones_together_in_their_order() {
+    let out = Outgoing::new(1 << 20, 1 << 24);
+    let sizes = [33 << 10, 64 << 10, 10, 20, 30, 65 << 10, 40];
+    let mut expected = Vec::new();
+    for (size, fill) in sizes.into_iter().zip(1_u8..) {
+        let packet = Packet::new(&ToServer::Part { id: fill.into() }).unwrap();
+        let packet = packet.with(|out| out.resize(out.len() + size, fill)).unwrap();
+        expected.extend_from_slice(packet.as_bytes());
+        out.push(packet).unwrap();
+    }
+    out.close();
+    let mut peer = Noting::default();
+    out.write_to(&mut peer, Duration::from_secs(30)).await;
+    assert!(peer.0 == expected, "another order or other bytes");
+    let kilobytes: Vec<usize> = peer.1.iter().map(|bytes| bytes >> 10).collect();
+    // One behind short ones is written with them.
+    assert_eq!(kilobytes, [33, 64, 65, 0], "{:?}", peer.1);
 }
 
 #[test]

@@ -1,7 +1,13 @@
 //! Messages as bytes.
 
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
 use bus_core::{ErrorKind, Frame};
 use bytes::Bytes;
+use tokio::io::{AsyncRead, ReadBuf};
 
 use super::support::event;
 use crate::wire::{Call, MESSAGE_BYTES_MAX, Message, Packet, ToServer, frame_part, read_message};
@@ -29,6 +35,40 @@ async fn a_message_that_is_cut_short_is_corrupt_at_every_place() {
         let mut stream = packet.as_bytes().get(..end).unwrap();
         let read = read_message(&mut stream, MESSAGE_BYTES_MAX).await;
         assert_eq!(read.unwrap_err().kind(), ErrorKind::Corrupt, "cut at {end}");
+    }
+}
+
+/// A stream that gives whatever it is asked for, and notes the room that it was given for it.
+struct Noting<'a>(&'a [u8], Vec<usize>);
+
+impl AsyncRead for Noting<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let (now, rest) = self.0.split_at(room.remaining().min(self.0.len()));
+        room.put_slice(now);
+        self.0 = rest;
+        self.1.push(now.len());
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn a_long_message_is_read_in_few_steps_and_room_follows_what_has_come() {
+    for bytes in [70 << 10, 700 << 10, 3 << 20] {
+        let packet = Packet::new(&append()).unwrap();
+        let packet = packet.with(|out| out.resize(out.len() + bytes, 7)).unwrap();
+        let mut stream = Noting(packet.as_bytes(), Vec::new());
+        let read = read_message(&mut stream, MESSAGE_BYTES_MAX).await.unwrap().unwrap();
+        assert_eq!(&read[..], packet.as_bytes().get(4..).unwrap());
+        assert!(stream.1.len() <= 5, "{bytes} bytes in {:?}", stream.1);
+        let mut come = 0;
+        for step in stream.1.iter().skip(1) {
+            assert!(*step <= (16 << 10).max(8 * come), "{:?}", stream.1);
+            come += step;
+        }
     }
 }
 

@@ -99,6 +99,11 @@ impl Packet {
         &self.0
     }
 
+    /// Its bytes, without a copy.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
     fn measure(&mut self) -> Result<()> {
         let length = self.0.len() - LENGTH_BYTES;
         if length > super::MESSAGE_BYTES_MAX {
@@ -142,6 +147,10 @@ pub(crate) async fn read_message(
     let mut message = BytesMut::with_capacity(length.min(FIRST_ROOM));
     let mut rest = stream.take(length as u64);
     while message.len() < length {
+        if message.len() == message.capacity() {
+            // In few steps, for each copies what came: but what came vouches for the room.
+            message.reserve((length - message.len()).min(message.len() * NEXT_ROOMS));
+        }
         if rest.read_buf(&mut message).await.map_err(broken)? == 0 {
             return Err(corrupt("the stream ends within a message"));
         }
@@ -168,3 +177,6 @@ const LENGTH_BYTES: usize = 4;
 
 /// What is allocated for a message before its bytes arrive, at most.
 const FIRST_ROOM: usize = 16 << 10;
+
+/// How many times what has arrived is allocated for what is still to come.
+const NEXT_ROOMS: usize = 8;

@@ -14,7 +14,7 @@ use super::{
     shown::{ShownLane, ShownQueue},
     stream::TerminalStream,
 };
-use crate::{EventPlace, OutputSink, OutputStream, Probe, TerminalSize};
+use crate::{EventPlace, OutputSink, OutputStream, Probe, RunReport, TerminalSize};
 
 /// The sink of one attempt. Dropping it ends both lanes at once.
 pub(super) struct Lanes {
@@ -44,18 +44,18 @@ impl Lanes {
         self.shown.queue()
     }
 
-    /// Ends both lanes. Returns what was kept, if that is wanted and `job` was not cancelled
-    /// meanwhile, and how many bytes were not shown.
-    pub(super) async fn finish(self, job: &Job<'_>, is_kept: bool) -> (Option<Kept>, u64) {
+    /// Ends both lanes. Returns what was kept, if that is wanted, the run succeeded and `job` was
+    /// not cancelled meanwhile, and how many bytes were not shown.
+    pub(super) async fn finish(self, job: &Job<'_>, report: &RunReport) -> (Option<Kept>, u64) {
         let Self { shown, kept, .. } = self;
         let queue = Arc::clone(shown.queue());
         let late = late(job);
         let keeping = async {
-            match kept.filter(|_| is_kept) {
+            match kept.filter(|_| report.is_success()) {
                 Some(kept) => tokio::select! {
                     biased;
                     () = job.cancel.cancelled() => None,
-                    kept = kept.finish() => Some(kept),
+                    kept = kept.finish(report) => Some(kept),
                 },
                 None => None,
             }
@@ -80,9 +80,9 @@ impl OutputSink for Lanes {
 
     async fn chunk(&mut self, stream: OutputStream, bytes: Bytes) {
         self.shown.queue().push(stream, bytes.clone());
-        match (stream, &mut self.kept) {
-            (_, None) => {}
-            (OutputStream::Stderr, Some(kept)) => kept.stderr(&bytes),
+        match (stream, &self.kept) {
+            // Of it the hash is kept, which the run makes.
+            (OutputStream::Stderr, _) | (_, None) => {}
             (OutputStream::Stdout | OutputStream::Terminal, Some(kept)) => kept.stdout(bytes).await,
         }
     }

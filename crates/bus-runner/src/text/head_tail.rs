@@ -1,13 +1,12 @@
-//! The beginning and the end of a long output, with a hash over all of it.
+//! The beginning and the end of a long output.
 
 use std::collections::VecDeque;
-
-use sha2::{Digest, Sha256};
 
 /// Takes an output piece by piece; keeps its end in bounded memory and hands its beginning on.
 ///
 /// The beginning goes on at once, so it costs no memory here. What is neither beginning nor end is
-/// counted and hashed only. How the output is cut into pieces makes no difference.
+/// counted only; the hash over all of it is the run's ([`RunReport`](crate::RunReport)). How the
+/// output is cut into pieces makes no difference.
 ///
 /// ```
 /// # use bus_runner::{HeadTail, LeftOut};
@@ -25,7 +24,6 @@ pub struct HeadTail {
     tail: VecDeque<u8>,
     tail_max: usize,
     bytes: u64,
-    hash: Sha256,
 }
 
 /// The end of an output, and what is known about all of it.
@@ -37,8 +35,6 @@ pub struct HeadTailEnd {
     pub left_out: Option<LeftOut>,
     /// How many bytes there were in all.
     pub bytes: u64,
-    /// The SHA-256 of all of them.
-    pub hash: [u8; 32],
 }
 
 /// A part of an output that is not kept.
@@ -56,13 +52,12 @@ impl HeadTail {
     /// An output of up to `head_max + tail_max` bytes is kept whole.
     #[must_use]
     pub fn new(head_max: u64, tail_max: usize) -> Self {
-        Self { head_max, tail: VecDeque::new(), tail_max, bytes: 0, hash: Sha256::new() }
+        Self { head_max, tail: VecDeque::new(), tail_max, bytes: 0 }
     }
 
     /// Takes the next piece; returns the part of it that belongs to the beginning.
     #[must_use = "the beginning is not kept here"]
     pub fn push<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        self.hash.update(bytes);
         let room = self.head_max.saturating_sub(self.bytes);
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
         let in_head = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
@@ -85,7 +80,6 @@ impl HeadTail {
         HeadTailEnd {
             left_out: (left_out > 0).then_some(LeftOut { at, bytes: left_out }),
             bytes: self.bytes,
-            hash: self.hash.finalize().into(),
             tail: self.tail.into(),
         }
     }
@@ -143,12 +137,6 @@ mod tests {
             if let Some(left_out) = end.left_out {
                 prop_assert_eq!(left_out.at, head.len() as u64);
             }
-        }
-
-        #[test]
-        fn the_hash_is_of_all(output in output(), sizes in sizes(), head_max in 0..80_u64) {
-            let (_, end) = split(&output, &sizes, (head_max, 8));
-            prop_assert_eq!(end.hash, <[u8; 32]>::from(Sha256::digest(&output)));
         }
 
         #[test]

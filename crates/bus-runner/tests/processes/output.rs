@@ -25,6 +25,13 @@ async fn both_streams_arrive_whole_and_apart() {
 }
 
 #[tokio::test]
+async fn each_stream_has_its_own_hash_beside_that_of_both() {
+    let (report, _kept) = finished(&shell("printf out; printf err >&2; printf more"), "").await;
+    assert_eq!(report.stdout_hash[..], Sha256::digest(b"outmore")[..]);
+    assert_eq!(report.stderr_hash[..], Sha256::digest(b"err")[..]);
+}
+
+#[tokio::test]
 async fn the_hash_tells_the_streams_apart() {
     let (on_stdout, _kept) = finished(&shell("printf x"), "").await;
     let (on_stderr, _kept) = finished(&shell("printf x >&2"), "").await;

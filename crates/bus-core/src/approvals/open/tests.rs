@@ -217,3 +217,30 @@ proptest! {
         prop_assert_eq!(listed, expected);
     }
 }
+
+#[test]
+fn of_requests_that_are_open_no_more_no_id_is_held() {
+    let mut open = OpenApprovals::default();
+    for number in 1..=3 {
+        let asked = ask(&format!("ask-{number}"));
+        open.apply(Seq(3 * number), &asked, false);
+        // Another takes its place, and is taken back.
+        let newer = instead("coder-1", &asked);
+        open.apply(Seq(3 * number + 1), &newer, false);
+        open.apply(Seq(3 * number + 2), &withdrawal("coder-1", &newer), false);
+    }
+    assert!(open.is_empty());
+    assert!(open.by_id.is_empty(), "{:?}", open.by_id);
+}
+
+#[test]
+fn an_id_that_a_newer_request_has_taken_over_is_held_for_that_one() {
+    let (mut open, first) = (OpenApprovals::default(), ask("ask-1"));
+    open.apply(Seq(1), &first, false);
+    let json = ApprovalRequest::new("deploy.staging", "web", &CHOICES).unwrap().to_json().unwrap();
+    let draft = Draft::new(subject("s1"), ApprovalRequest::EVENT_TYPE, json);
+    let second = record("coder-1", "ask-1", draft);
+    assert_eq!(open.apply(Seq(2), &second, false), Applied::Superseded);
+    let held: Vec<_> = open.by_id.values().copied().collect();
+    assert_eq!(held, [second.hash]);
+}

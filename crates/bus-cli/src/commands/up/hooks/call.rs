@@ -294,6 +294,8 @@ mod tests {
             stdout_bytes: 0,
             stderr_bytes: 9,
             output_hash: [0; 32],
+            stdout_hash: [0; 32],
+            stderr_hash: [0; 32],
             stderr_tail: b"a\nno \x1b[31mway\n".to_vec(),
             leftovers_killed: false,
             output_complete: true,
