@@ -15,9 +15,9 @@ pub struct Cluster {
     pub name: String,
     /// Where the other servers connect. Beyond this machine only with `tls`.
     pub listen: SocketAddr,
-    /// Where the servers of the cluster are, this one among them: until they have all met, they take
-    /// the number of routes for that of the servers, and one that never came is missed by nobody
-    /// when they are told of too few. At least one.
+    /// Where the servers of the cluster are, this one among them: until they have all met, they
+    /// take the number of routes for that of the servers, and one that never came is missed by
+    /// nobody when they are told of too few. At least one.
     pub routes: Vec<HostPort>,
     /// What the servers show each other. Default none; then whoever reaches the address and, with
     /// `tls`, has a certificate of its authority is a server of the cluster.
