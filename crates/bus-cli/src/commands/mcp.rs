@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{Global, McpArgs},
-    engine::{self, Agent, Scope, Session},
+    engine::{self, Agent, Place, Scope, Session},
     error::{CliError, Exit},
     print as out,
     swarm::{LEASE_OF_DAEMON, Signals},
@@ -59,7 +59,12 @@ async fn worker(
     session: &Session,
     global: &Global,
 ) -> Result<Option<Agent>, CliError> {
-    let scope = Scope { session: Some(args.session.clone()), queue: args.role.clone() };
+    let queue = match (&args.role, session.place()) {
+        // A login at a server reaches the queue that it is made for.
+        (None, Place::Nats(_)) => Some(RoleName::parse("worker")?),
+        (role, _) => role.clone(),
+    };
+    let scope = Scope { session: Some(args.session.clone()), queue };
     let is_worker =
         |agent: &Agent| agent.endpoint.identity().certificate().roles.contains(&Role::Worker);
     let named: Option<&AgentId> = args.worker.as_ref();

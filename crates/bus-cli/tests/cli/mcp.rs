@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     daemon_support::Daemon,
     mcp_support::story,
+    nats_up::Up,
     support::{Place, run},
 };
 
@@ -21,11 +22,15 @@ const MODES: [&str; 2] = ["legacy", "auto"];
 fn with_agents() -> (Place, Daemon) {
     let place = Place::new();
     let daemon = Daemon::start(&place);
+    add_agents(&place);
+    (place, daemon)
+}
+
+fn add_agents(place: &Place) {
     for (name, role) in [("ada", "orchestrator"), ("bob", "worker")] {
         let added = place.run(&["agent", "add", name, "--role", role]);
         assert_eq!(added.code, Some(0), "{added:?}");
     }
-    (place, daemon)
 }
 
 /// `vakbus mcp` with a stdin that stays open.
@@ -64,6 +69,16 @@ fn two_agents_talk_through_a_client_nobody_here_wrote() {
         versions.push(told["version"].clone());
     }
     assert_ne!(versions[0], versions[1], "both ways of the protocol are spoken");
+}
+
+#[test]
+fn on_a_nats_server_agents_talk_and_are_woken_and_people_answer_them() {
+    let place = Place::new();
+    let _up = Up::start(&place);
+    add_agents(&place);
+    assert_eq!(story(&place, "talk", "auto")["answer"]["body"]["text"], "5");
+    assert_eq!(story(&place, "wake", "auto")["task"]["body"]["text"], "work");
+    assert_eq!(story(&place, "approve", "auto")["used"]["allowed"], true);
 }
 
 #[test]
