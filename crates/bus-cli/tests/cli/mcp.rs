@@ -72,12 +72,14 @@ fn two_agents_talk_through_a_client_nobody_here_wrote() {
 }
 
 #[test]
-fn on_a_nats_server_agents_talk_and_are_woken_and_people_answer_them() {
+fn on_a_nats_server_agents_talk_and_no_worker_is_left_waiting_for_a_queue_it_may_not_see() {
     let place = Place::new();
     let _up = Up::start(&place);
     add_agents(&place);
     assert_eq!(story(&place, "talk", "auto")["answer"]["body"]["text"], "5");
-    assert_eq!(story(&place, "wake", "auto")["task"]["body"]["text"], "work");
+    let told = story(&place, "guarded", "legacy");
+    assert_eq!(told["inbox"]["messages"][0]["body"]["text"], "wake up");
+    assert_eq!(told["refused"]["kind"], "denied");
     assert_eq!(story(&place, "approve", "auto")["used"]["allowed"], true);
 }
 
