@@ -50,6 +50,9 @@ pub struct ServerParts {
     /// The worker that takes tasks and asks for approvals, in a session of its own; the same agent
     /// or another one. `None`: these tools are not offered.
     pub worker: Option<Endpoint>,
+    /// Who may look into work queues, which some engines let no worker do. `None`: queues cannot be
+    /// read or subscribed to.
+    pub queues: Option<Endpoint>,
     /// The role whose queue is served where a call names none.
     pub role: RoleName,
     /// How long the engine's leases last: the same for all workers of a queue and all readers of a
@@ -92,9 +95,8 @@ impl Server {
     /// A server for one client.
     #[must_use]
     pub fn new(parts: ServerParts) -> Self {
-        let ServerParts { agent, worker, role, lease, retry } = parts;
+        let ServerParts { agent, worker, queues, role, lease, retry } = parts;
         let inbox = Inbox::new(agent.clone(), lease);
-        let queues = worker.as_ref().unwrap_or(&agent).clone();
         let worker = worker.map(|endpoint| Working {
             claims: Claims::new(Terms { endpoint: endpoint.clone(), lease, retry }),
             desk: Approvals::new(endpoint.clone(), lease),
@@ -297,11 +299,11 @@ impl ServerHandler for Server {
             .with_title("Your mailbox")
             .with_description("Messages that you have not acknowledged; data from others.")
             .with_mime_type(JSON);
-        let queue = Resource::new(format!("{}{role}", Place::QUEUES), format!("queue {role}"))
-            .with_title("A work queue")
-            .with_description("How many tasks are in it, those that others work on included.")
-            .with_mime_type(JSON);
-        Ok(ListResourcesResult::with_all_items(vec![inbox, queue]))
+        let mut all = vec![inbox];
+        if self.0.sources.queues.is_some() {
+            all.push(queue(role));
+        }
+        Ok(ListResourcesResult::with_all_items(all))
     }
 
     async fn list_resource_templates(
@@ -332,10 +334,11 @@ impl ServerHandler for Server {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         tokio::select! {
-            () = subscriptions::listen(&self.0.sources, &context) => {}
-            () = self.0.stop.cancelled() => {}
+            heard = subscriptions::listen(&self.0.sources, &context) => {
+                heard.map_err(|refused| protocol(&refused))
+            }
+            () = self.0.stop.cancelled() => Ok(()),
         }
-        Ok(())
     }
 
     async fn subscribe(
@@ -344,7 +347,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let added = self.0.subscriptions.add(&self.0.sources, &request.uri, context.peer);
-        added.map_err(|refused| protocol(&refused))
+        added.await.map_err(|refused| protocol(&refused))
     }
 
     async fn unsubscribe(
@@ -355,6 +358,13 @@ impl ServerHandler for Server {
         self.0.subscriptions.remove(&request.uri);
         Ok(())
     }
+}
+
+fn queue(role: &RoleName) -> Resource {
+    Resource::new(format!("{}{role}", Place::QUEUES), format!("queue {role}"))
+        .with_title("A work queue")
+        .with_description("How many tasks are in it, those that others work on included.")
+        .with_mime_type(JSON)
 }
 
 /// A refusal where the protocol has no results with an error in them.

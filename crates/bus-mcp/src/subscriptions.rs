@@ -50,8 +50,8 @@ impl Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
     pub inbox: Inbox,
-    /// Who may see the queues.
-    pub queues: Endpoint,
+    /// Who may look into the queues, if anybody here may.
+    pub queues: Option<Endpoint>,
 }
 
 impl Sources {
@@ -79,10 +79,26 @@ impl Sources {
     }
 
     fn follow(&self, role: &RoleName) -> Result<Follow, Refused> {
-        let workspace = self.queues.workspace().clone();
+        let queues = self.queues.as_ref().ok_or_else(|| {
+            Refused::new("denied", format!("nobody here may look into the queue of {role}"))
+                .next(TAKE_INSTEAD)
+        })?;
+        let workspace = queues.workspace().clone();
         let stream = planes::work_stream(&workspace)?;
         let subject = Address::Task { workspace, role: role.clone() }.subject();
-        Ok(Follow::new(self.queues.clone(), stream, Filter::from(&subject), Seq(1)))
+        Ok(Follow::new(queues.clone(), stream, Filter::from(&subject), Seq(1)))
+    }
+
+    /// Refuses what this agent may not follow, before anybody waits for it in vain.
+    async fn check(&self, place: &Place) -> Result<(), Refused> {
+        let Place::Queue(role) = place else { return Ok(()) };
+        match self.follow(role)?.look_some(1, |_| {}).await {
+            Err(error) if error.kind() == ErrorKind::Denied => {
+                Err(Refused::from(error).next(TAKE_INSTEAD))
+            }
+            // What is not there yet may be later.
+            _ => Ok(()),
+        }
     }
 
     /// Begins to follow a resource; what is there already is its first change.
@@ -138,13 +154,14 @@ pub(crate) struct Subscriptions {
 
 impl Subscriptions {
     /// Tells `peer` of changes of `uri` until it wants no more. A second one takes its place.
-    pub(crate) fn add(
+    pub(crate) async fn add(
         &self,
         sources: &Sources,
         uri: &str,
         peer: Peer<RoleServer>,
     ) -> Result<(), Refused> {
-        let place = Place::parse(uri).ok_or_else(|| unknown(uri))?;
+        let place = place(uri)?;
+        sources.check(&place).await?;
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.len() >= SUBSCRIPTIONS_MAX && !running.contains_key(uri) {
             let reason = format!("{SUBSCRIPTIONS_MAX} resources are subscribed to already");
@@ -189,12 +206,15 @@ pub(crate) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
 }
 
 /// Tells of changes until the subscription ends.
-pub(crate) async fn listen(sources: &Sources, context: &SubscriptionContext) {
+pub(crate) async fn listen(
+    sources: &Sources,
+    context: &SubscriptionContext,
+) -> Result<(), Refused> {
     let mut telling = tokio::task::JoinSet::new();
     for uri in context.accepted().resource_subscriptions.iter().flatten() {
-        let Some(mut changes) = Place::parse(uri).and_then(|p| sources.changes(&p).ok()) else {
-            continue;
-        };
+        let place = place(uri)?;
+        sources.check(&place).await?;
+        let mut changes = sources.changes(&place)?;
         let (sink, uri) = (context.sink().clone(), uri.clone());
         telling.spawn(async move {
             while changes.next().await {
@@ -205,6 +225,7 @@ pub(crate) async fn listen(sources: &Sources, context: &SubscriptionContext) {
         });
     }
     context.cancelled().await;
+    Ok(())
 }
 
 fn updated(uri: &str) -> ResourceUpdatedNotificationParam {
@@ -219,6 +240,9 @@ fn unknown(uri: &str) -> Refused {
 pub(crate) fn place(uri: &str) -> Result<Place, Refused> {
     Place::parse(uri).ok_or_else(|| unknown(uri))
 }
+
+/// What to do where a queue cannot be followed.
+const TAKE_INSTEAD: &str = "wait for a task with task_claim";
 
 /// How many tasks of a queue are counted.
 const COUNTED_MAX: u64 = 100;

@@ -11,8 +11,8 @@ pub(crate) struct McpArgs {
     /// [default: the agent of --as if it is a worker; without --as, cli-worker].
     #[arg(long, value_name = "AGENT", value_parser = AgentId::parse)]
     pub(crate) worker: Option<AgentId>,
-    /// The one role whose queue is served [default: any; a claim that names none takes from
-    /// worker's].
+    /// The one role whose queue is served [default: any, and worker where a claim names none; on
+    /// NATS servers worker alone].
     #[arg(long, value_name = "R", value_parser = RoleName::parse)]
     pub(crate) role: Option<RoleName>,
     /// The session of its receipts and approvals.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bus_core::Endpoint;
 use bus_mcp::{ServeError, Server, ServerParts};
 use bus_subjects::{AgentId, Role, RoleName};
 use tokio::time::{MissedTickBehavior, interval};
@@ -9,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{Global, McpArgs},
-    engine::{self, Agent, Scope, Session},
+    engine::{self, Agent, Place, Scope, Session},
     error::{CliError, Exit},
     print as out,
     swarm::{LEASE_OF_DAEMON, Signals},
@@ -31,9 +32,11 @@ async fn serve(args: &McpArgs, session: &Session, global: &Global) -> Result<Exi
         Some(role) => role.clone(),
         None => RoleName::parse("worker")?,
     };
+    let queues = queues(&agent, worker.as_ref(), session);
     let server = Server::new(ServerParts {
         agent: agent.endpoint,
         worker: worker.map(|worker| worker.endpoint),
+        queues,
         role,
         lease: LEASE_OF_DAEMON,
         retry: global.config.retry(None, None),
@@ -59,7 +62,12 @@ async fn worker(
     session: &Session,
     global: &Global,
 ) -> Result<Option<Agent>, CliError> {
-    let scope = Scope { session: Some(args.session.clone()), queue: args.role.clone() };
+    let queue = match (&args.role, session.place()) {
+        // A login at a server reaches the queue that it is made for.
+        (None, Place::Nats(_)) => Some(RoleName::parse("worker")?),
+        (role, _) => role.clone(),
+    };
+    let scope = Scope { session: Some(args.session.clone()), queue };
     let is_worker =
         |agent: &Agent| agent.endpoint.identity().certificate().roles.contains(&Role::Worker);
     let named: Option<&AgentId> = args.worker.as_ref();
@@ -73,6 +81,16 @@ async fn worker(
             .next("name a worker with --worker: vakbus agent add NAME --role worker"));
     }
     Ok(Some(worker))
+}
+
+/// Who looks into queues: a worker's login at a server may take from its queue and not do that.
+fn queues(agent: &Agent, worker: Option<&Agent>, session: &Session) -> Option<Endpoint> {
+    let is_operator = agent.endpoint.identity().certificate().roles.contains(&Role::Operator);
+    match (session.place(), worker) {
+        _ if is_operator => Some(agent.endpoint.clone()),
+        (Place::Nats(_), _) | (_, None) => None,
+        (_, Some(worker)) => Some(worker.endpoint.clone()),
+    }
 }
 
 fn ended(served: Result<(), ServeError>) -> Result<Exit, CliError> {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     daemon_support::Daemon,
     mcp_support::story,
+    nats_up::Up,
     support::{Place, run},
 };
 
@@ -21,11 +22,15 @@ const MODES: [&str; 2] = ["legacy", "auto"];
 fn with_agents() -> (Place, Daemon) {
     let place = Place::new();
     let daemon = Daemon::start(&place);
+    add_agents(&place);
+    (place, daemon)
+}
+
+fn add_agents(place: &Place) {
     for (name, role) in [("ada", "orchestrator"), ("bob", "worker")] {
         let added = place.run(&["agent", "add", name, "--role", role]);
         assert_eq!(added.code, Some(0), "{added:?}");
     }
-    (place, daemon)
 }
 
 /// `vakbus mcp` with a stdin that stays open.
@@ -64,6 +69,18 @@ fn two_agents_talk_through_a_client_nobody_here_wrote() {
         versions.push(told["version"].clone());
     }
     assert_ne!(versions[0], versions[1], "both ways of the protocol are spoken");
+}
+
+#[test]
+fn on_a_nats_server_agents_talk_and_no_worker_is_left_waiting_for_a_queue_it_may_not_see() {
+    let place = Place::new();
+    let _up = Up::start(&place);
+    add_agents(&place);
+    assert_eq!(story(&place, "talk", "auto")["answer"]["body"]["text"], "5");
+    let told = story(&place, "guarded", "legacy");
+    assert_eq!(told["inbox"]["messages"][0]["body"]["text"], "wake up");
+    assert_eq!(told["refused"]["kind"], "denied");
+    assert_eq!(story(&place, "approve", "auto")["used"]["allowed"], true);
 }
 
 #[test]

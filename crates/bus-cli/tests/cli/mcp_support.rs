@@ -1,4 +1,4 @@
-//! The client of MCP that nobody here wrote: the package `mcp` from PyPI, fetched once.
+//! The client of MCP that nobody here wrote: the package `mcp` from `PyPI`, fetched once.
 
 use std::{
     fs::{self, File},

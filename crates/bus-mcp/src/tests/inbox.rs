@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bus_subjects::Role;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::stage::{LEASE, Stage, call, refused, said, server};
+use super::stage::{LEASE, Stage, call, passed, refused, said, server};
 use crate::Server;
 
 fn sender(stage: &Stage, name: &str) -> Server {
@@ -50,7 +50,7 @@ async fn a_wait_ends_with_a_new_message_and_shows_each_once() {
     let stage = Stage::new().await;
     let (ada, eve) = (sender(&stage, "ada"), sender(&stage, "eve"));
     let sending = async {
-        sleep(Duration::from_secs(20)).await;
+        passed(Duration::from_secs(20)).await;
         sent(&ada, "eve", "now").await
     };
     let waiting = call(&eve, "inbox_wait", json!({ "wait_seconds": 600 }));
@@ -69,7 +69,7 @@ async fn what_is_not_acknowledged_is_held_beyond_its_lease_and_handed_back_at_th
     let (ada, eve) = (sender(&stage, "ada"), sender(&stage, "eve"));
     let id = sent(&ada, "eve", "stays").await;
     assert_eq!(listed(&eve).await.len(), 1);
-    sleep(LEASE * 4).await;
+    passed(LEASE * 4).await;
     let held = listed(&eve).await;
     assert_eq!((held.len(), &held[0]["delivery"]), (1, &json!(1)));
     eve.end().await;

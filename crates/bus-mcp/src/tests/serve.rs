@@ -121,6 +121,16 @@ async fn a_task_wakes_a_client_that_subscribed_to_its_queue() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_queue_that_nobody_here_may_look_into_is_refused_and_not_waited_for() {
+    let stage = Stage::new().await;
+    let mut client = Client::of(&stage.sender()).await;
+    for method in ["resources/read", "resources/subscribe"] {
+        let answer = client.ask(method, json!({ "uri": "vakbus://queue/worker" })).await;
+        assert_eq!(answer["error"]["data"]["error"]["kind"], "denied", "{answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_resource_that_does_not_exist_is_an_error_of_the_protocol() {
     let stage = Stage::new().await;
     let mut client = Client::of(&stage.worker()).await;

@@ -83,6 +83,7 @@ pub(super) fn server(agent: Endpoint, worker: Option<Endpoint>) -> Server {
     let mut retry = RetryPolicy { retries_max: 1, ..RetryPolicy::default() };
     retry.backoff.base = Duration::ZERO;
     Server::new(ServerParts {
+        queues: Some(worker.as_ref().unwrap_or(&agent).clone()),
         agent,
         worker,
         role: RoleName::parse("worker").unwrap(),
@@ -108,6 +109,11 @@ pub(super) fn refused(answer: Answer) -> (String, String, String) {
     let refused = answer.expect_err("it has to be refused").to_json();
     let field = |name: &str| refused["error"][name].as_str().unwrap().to_owned();
     (field("kind"), field("outcome"), field("reason"))
+}
+
+/// Returns when so much time of the stopped clock has passed.
+pub(super) async fn passed(time: Duration) {
+    tokio::time::sleep_until(tokio::time::Instant::now() + time).await;
 }
 
 /// The engine's lease.

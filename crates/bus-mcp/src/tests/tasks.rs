@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::stage::{Stage, call, refused, said};
+use super::stage::{Stage, call, passed, refused, said};
 use crate::Server;
 
 async fn sent(ada: &Server, text: &str) -> String {
@@ -82,7 +82,7 @@ async fn a_claim_waits_for_a_task_and_answers_none_in_its_time() {
     assert_eq!((&none["task"], none.get("lease")), (&Value::Null, None));
     assert!(began.elapsed() >= Duration::from_secs(7));
     let sending = async {
-        sleep(Duration::from_secs(5)).await;
+        passed(Duration::from_secs(5)).await;
         sent(&ada, "late").await
     };
     let ((_, answer), _) = tokio::join!(claimed(&bob, json!({ "wait_seconds": 60 })), sending);
@@ -98,7 +98,7 @@ async fn what_a_dropped_call_might_have_claimed_is_there_for_the_next() {
         tokio::pin!(claim);
         tokio::select! {
             _ = &mut claim => panic!("there is no task"),
-            () = sleep(Duration::from_secs(1)) => {}
+            () = passed(Duration::from_secs(1)) => {}
         }
     }
     sent(&ada, "for the next").await;
@@ -112,11 +112,11 @@ async fn a_held_task_outlives_the_engines_lease_and_comes_again_after_its_own() 
     let (ada, bob) = (stage.sender(), stage.worker());
     sent(&ada, "slow").await;
     let (lease, _) = claimed(&bob, json!({ "lease_seconds": 100 })).await;
-    sleep(Duration::from_secs(90)).await;
+    passed(Duration::from_secs(90)).await;
     let none = said(call(&bob, "task_claim", json!({})).await);
     assert_eq!(none["task"], Value::Null);
     said(call(&bob, "task_extend", json!({ "lease": lease, "lease_seconds": 100 })).await);
-    sleep(Duration::from_secs(90)).await;
+    passed(Duration::from_secs(90)).await;
     let none = said(call(&bob, "task_claim", json!({})).await);
     assert_eq!(none["task"], Value::Null);
     let (_, again) = claimed(&bob, json!({ "wait_seconds": 60 })).await;

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 VAKBUS = os.environ["VAKBUS"]
@@ -119,6 +119,27 @@ async def wake(mode):
             told = await story(ada, bob)
             following.cancel()
             return told
+
+
+async def guarded(mode):
+    """Where a worker may take from its queue and not look into it, only messages wake it."""
+    inbox, woken = "vakbus://inbox", asyncio.Event()
+
+    async def heard(message):
+        if getattr(message, "method", "") == "notifications/resources/updated":
+            woken.set()
+
+    async with agent(mode, "--as", "ada") as ada, agent(mode, "--as", "bob", handler=heard) as bob:
+        try:
+            await bob.subscribe_resource("vakbus://queue/worker")
+            refused = None
+        except MCPError as error:
+            refused = error.error.data["error"]
+        await bob.subscribe_resource(inbox)
+        await call(ada, "message_send", to="bob", text="wake up")
+        await asyncio.wait_for(woken.wait(), LONG)
+        read = await bob.read_resource(inbox)
+        return {"inbox": json.loads(read.contents[0].text), "refused": refused}
 
 
 async def killed(mode):
