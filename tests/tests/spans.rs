@@ -282,7 +282,7 @@ async fn questioned(with: impl AsyncFnOnce(&Endpoint, Box<Heard>)) -> Vec<Note> 
     let subject = Subject::parse("vak.call.w1.coder.review").unwrap();
     let question = Draft::new(subject, "vak.call", "is this right?").trace(caller(1));
     let (_asked, ()) = tokio::join!(boss.ask(question, Duration::from_secs(9)), async {
-        let Some(Asked::Question(heard)) = calls.next().await else { panic!("no question") };
+        let Some(Asked::Question(heard)) = calls.next().await else { unreachable!("no question") };
         with(&coder, heard).await;
     });
     notes.of(Operation::Process)
