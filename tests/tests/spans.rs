@@ -2,15 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a story that cannot be told fail it")]
 
-use std::sync::{Arc, Mutex};
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bus_core::{
-    Endpoint, Failure, Handled, Handler, Job, Observer, Operation, Recorded, RetryPolicy, Span,
-    Stop, TaskEvent, Tracing, Worker, WorkerSpec,
+    Asked, Endpoint, Failure, Handled, Handler, Heard, Job, Observer, Operation, Recorded,
+    RetryPolicy, Span, Stop, TaskEvent, Tracing, Worker, WorkerSpec,
 };
 use bus_envelope::{Draft, TraceContext};
 use bus_stories::{Fault, Op, Scripted, Stage, task};
-use bus_subjects::Role;
+use bus_subjects::{Filter, Role, Subject};
 
 /// Keeps what it is told.
 #[derive(Default)]
@@ -214,7 +218,7 @@ async fn a_send_that_was_dropped_is_told_by_its_repeat() {
     let (boss, notes) = observed(&stage, "boss", Role::Orchestrator);
     flaky.fail(Op::Append, "vak.work.", Fault::StuckAfter, 1);
     let stuck = boss.send(task(&stage, "a").id("one"));
-    tokio::time::timeout(std::time::Duration::from_secs(1), stuck).await.unwrap_err();
+    tokio::time::timeout(Duration::from_secs(1), stuck).await.unwrap_err();
     boss.send(task(&stage, "b").id("two")).await.unwrap();
     let told: Vec<_> = notes.taken().into_iter().map(|n| (n.message_id, n.failure)).collect();
     assert_eq!(told, [("one".to_owned(), None), ("two".to_owned(), None)]);
@@ -266,4 +270,38 @@ async fn live_events_make_no_spans_and_a_record_makes_one() {
     let again = ann.record(record().content_type("application/json")).await.unwrap();
     assert_eq!(again, Recorded::AlreadyThere);
     assert_eq!(notes.taken().len(), 1);
+}
+
+/// Asks one question and has an observed worker do something with it; the spans of the worker.
+async fn questioned(with: impl AsyncFnOnce(&Endpoint, Box<Heard>)) -> Vec<Note> {
+    let stage = Stage::new().await.unwrap();
+    let boss = stage.agent("boss", Role::Orchestrator).unwrap();
+    let (coder, notes) = observed(&stage, "coder-1", Role::Worker);
+    let filter = Filter::parse("vak.call.w1.coder.*").unwrap();
+    let mut calls = coder.calls(filter, NonZeroUsize::MIN).await.unwrap();
+    let subject = Subject::parse("vak.call.w1.coder.review").unwrap();
+    let question = Draft::new(subject, "vak.call", "is this right?").trace(caller(1));
+    let (_asked, ()) = tokio::join!(boss.ask(question, Duration::from_secs(9)), async {
+        let Some(Asked::Question(heard)) = calls.next().await else { unreachable!("no question") };
+        with(&coder, heard).await;
+    });
+    notes.of(Operation::Process)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_answers_ends_its_span_as_unanswered() {
+    let spans = questioned(async |_, heard| drop(heard)).await;
+    let [span] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!((span.trace, span.failure), ([1; 16], Some("unanswered")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_answered_twice_has_one_span() {
+    let spans = questioned(async |coder, heard| {
+        coder.answer(&heard, Ok("yes".into())).await.unwrap();
+        coder.answer(&heard, Ok("no".into())).await.unwrap_err();
+    })
+    .await;
+    let [span] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!(span.failure, None);
 }

@@ -7,7 +7,10 @@ use std::{
 };
 
 use bus_crypto::WorkspaceSecret;
-use bus_runner::{BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR, CommandSpec, WORKSPACE_SECRET_VAR};
+use bus_runner::{
+    BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR, CommandSpec, OTEL_HEADERS_VAR,
+    OTEL_TRACES_HEADERS_VAR, WORKSPACE_SECRET_VAR,
+};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -15,12 +18,6 @@ use crate::{
     error::{CliError, Exit},
     home::{Home, read_private},
 };
-
-/// The headers for a collector of spans: OpenTelemetry's own name for them.
-pub(crate) const OTEL_HEADERS_VAR: &str = "OTEL_EXPORTER_OTLP_HEADERS";
-
-/// As [`OTEL_HEADERS_VAR`], for spans alone.
-pub(crate) const OTEL_TRACES_HEADERS_VAR: &str = "OTEL_EXPORTER_OTLP_TRACES_HEADERS";
 
 /// Where the secrets of this process come from. Holds none of them.
 #[derive(Debug, Clone)]

@@ -80,7 +80,10 @@ async fn drive(
     signals: &mut Signals,
 ) -> Result<Summary, CliError> {
     let gateway = gateway::bind(plan.metrics_listen).await?;
-    let fleet = Fleet::start(workspace, &mut plan, (secrets, site)).await?;
+    let beginning = Fleet::start(workspace, &mut plan, (secrets, site));
+    let Some(fleet) = signals.unless_asked(beginning).await? else {
+        return Err(CliError::new(Exit::Failed, "interrupted before any task was begun"));
+    };
     let _following = plan.terminal.as_ref().map(CommandTerminal::follow);
     let plan = Arc::new(plan);
     let began = fleet.clock.now();

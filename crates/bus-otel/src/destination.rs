@@ -40,6 +40,12 @@ pub(crate) fn shown<'a>(subject: &'a Subject, template: Option<&'a str>) -> Opti
     }
 }
 
+/// Whether it is the place of one answer, which goes with it and whose name says nothing: no role
+/// may publish to a subject that nobody registered.
+pub(crate) fn is_of_an_answer(subject: &Subject) -> bool {
+    Address::kind_of(subject).is_err()
+}
+
 /// The workspace of a registered subject.
 pub(crate) fn workspace(subject: &Subject) -> Option<&str> {
     Address::kind_of(subject).ok()?;

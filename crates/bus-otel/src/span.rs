@@ -75,6 +75,10 @@ fn attributes(span: &Span<'_>, (system, template): (System, Option<String>)) -> 
     if span.operation != Operation::Send {
         add("messaging.consumer.group.name", destination::group(span.subject).as_deref());
     }
+    if destination::is_of_an_answer(span.subject) {
+        let marks = ["messaging.destination.temporary", "messaging.destination.anonymous"];
+        all.extend(marks.map(|name| attribute(name, Value::BoolValue(true))));
+    }
     all.extend(span.attempt.map(|attempt| whole("vakbus.delivery.attempt", attempt.into())));
     all
 }

@@ -65,6 +65,7 @@ fn shown(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     let value = |pair: &KeyValue| match pair.value.clone().unwrap().value.unwrap() {
         Value::StringValue(text) => text,
         Value::IntValue(number) => number.to_string(),
+        Value::BoolValue(is) => is.to_string(),
         other => panic!("{other:?}"),
     };
     attributes.iter().map(|pair| (pair.key.clone(), value(pair))).collect()
@@ -208,4 +209,20 @@ async fn a_closed_queue_gives_what_waits_at_once_and_takes_no_more() {
     assert_eq!(sizes(&mut batches).await, [1]);
     fill(&spans, 1);
     assert_eq!((sizes(&mut batches).await, spans.dropped()), (vec![], 0));
+}
+
+#[tokio::test]
+async fn the_place_of_an_answer_is_temporary_and_anonymous_and_others_are_not() {
+    for (subject, is_marked) in [
+        ("_INBOX.abc.1", true),
+        ("vak.call.acme.git.clone", false),
+        ("vak.work.acme.coder.task", false),
+    ] {
+        let about = Told::of(subject);
+        let attributes = shown(&told(&about.span(Operation::Send)).await.attributes);
+        for name in ["messaging.destination.temporary", "messaging.destination.anonymous"] {
+            let is = attributes.get(name).map(String::as_str);
+            assert_eq!(is, is_marked.then_some("true"), "{subject}: {name}");
+        }
+    }
 }

@@ -218,8 +218,19 @@ pub enum CommandError {
 ///
 /// The variable that `workspace_secret_env` names belongs into [`CommandSpec::env_removed`] when
 /// it has another name.
-pub const SECRET_VARIABLES: [&str; 3] =
-    [BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR, WORKSPACE_SECRET_VAR];
+pub const SECRET_VARIABLES: [&str; 5] = [
+    BUS_NATS_JWT_VAR,
+    BUS_NATS_NKEY_SEED_VAR,
+    WORKSPACE_SECRET_VAR,
+    OTEL_HEADERS_VAR,
+    OTEL_TRACES_HEADERS_VAR,
+];
+
+/// The headers for a collector of spans, a login mostly: OpenTelemetry's own name for them.
+pub const OTEL_HEADERS_VAR: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+
+/// As [`OTEL_HEADERS_VAR`], for spans alone.
+pub const OTEL_TRACES_HEADERS_VAR: &str = "OTEL_EXPORTER_OTLP_TRACES_HEADERS";
 
 /// The variables of the secrets that a NATS server asks for.
 pub const NATS_SECRET_VARIABLES: [&str; 2] = [BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR];

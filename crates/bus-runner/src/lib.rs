@@ -24,7 +24,8 @@ mod tokens;
 pub use agent::{CommandAgent, OUTPUT_BYTES_MAX, TELEMETRY_INTERVAL, TerminalLane, TerminalStream};
 pub use command::{
     BUS_NATS_JWT_VAR, BUS_NATS_NKEY_SEED_VAR, CommandError, CommandSpec, GRACE_DEFAULT,
-    NATS_SECRET_VARIABLES, PreparedCommand, SECRET_VARIABLES, WORKSPACE_SECRET_VAR,
+    NATS_SECRET_VARIABLES, OTEL_HEADERS_VAR, OTEL_TRACES_HEADERS_VAR, PreparedCommand,
+    SECRET_VARIABLES, WORKSPACE_SECRET_VAR,
 };
 pub use emit::{EMIT_TOKEN_VAR, EMIT_VAR, EmitClient, EmitError, EmitPiece, EmitSocket};
 pub use events::{

@@ -74,7 +74,8 @@ pub(crate) fn subscribe(args: &SubArgs, global: &Global) -> Result<Exit, CliErro
     engine::run(global, async |session| {
         session.place().check_shared("publish an event")?;
         let mut signals = Signals::new();
-        let agent = session.agent(Part::Operator, Scope::default()).await?;
+        let beginning = session.agent(Part::Operator, Scope::default());
+        let Some(agent) = signals.unless_asked(beginning).await? else { return Ok(Exit::Done) };
         if let Some(session) = &args.session {
             return late::watch(&agent, session, (args, global), &mut signals).await;
         }

@@ -35,7 +35,8 @@ pub(crate) fn run(args: &TailArgs, global: &Global) -> Result<Exit, CliError> {
             session.place().check_shared("be followed")?;
         }
         let mut signals = Signals::new();
-        let agent = session.agent(Part::Operator, Scope::default()).await?;
+        let beginning = session.agent(Part::Operator, Scope::default());
+        let Some(agent) = signals.unless_asked(beginning).await? else { return Ok(Exit::Done) };
         let endpoint = &agent.endpoint;
         // First of all, so that nothing falls between the last records and the next events.
         let feed = match args.follow && !live.is_empty() {

@@ -57,10 +57,14 @@ async fn serve(
             (run_id, name)
         }
     };
-    let recording = record(args, session, &name).await?;
-    let gateway = gateway::bind(args.metrics_listen).await?;
     let scope = Scope { session: Some(name.clone()), queue: Some(args.role.clone()) };
-    let agent = session.agent(Part::Worker, scope).await?;
+    let beginning = async {
+        let recording = record(args, session, &name).await?;
+        let gateway = gateway::bind(args.metrics_listen).await?;
+        Ok((recording, gateway, session.agent(Part::Worker, scope).await?))
+    };
+    let begun = signals.unless_asked(beginning).await?;
+    let Some((recording, gateway, agent)) = begun else { return Ok(Exit::Done) };
     let mut handler = CommandAgent::new(command, name, run_id);
     handler.keeps_results = true;
     handler.emit = emit_socket(&*session.entropy);

@@ -47,11 +47,12 @@ impl Config {
         }
     }
 
-    /// As what this process tells them.
+    /// As what this process tells them, where somebody says so.
     pub(crate) fn otel_service_name(&self) -> Option<&str> {
-        match &self.get(Key::OtelServiceName)?.value {
-            Value::Text(text) => Some(text),
-            _ => None,
+        match self.get(Key::OtelServiceName)? {
+            Held { origin: Origin::Default, .. } => None,
+            Held { value: Value::Text(text), .. } => Some(text),
+            Held { .. } => None,
         }
     }
 

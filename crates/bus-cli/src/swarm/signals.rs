@@ -8,7 +8,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::telemetry;
+use crate::{error::CliError, telemetry};
 
 /// Ctrl-C, SIGTERM, and the hang-up of a terminal, and what they ask for. From its making on none
 /// is missed.
@@ -59,6 +59,22 @@ impl Signals {
     pub(crate) async fn next(&mut self, is_done: impl Fn() -> bool) -> Asked {
         self.received().await;
         self.count(is_done())
+    }
+
+    /// Waits for `beginning`, such as a server that does not answer; nothing when a signal comes
+    /// first: whoever asks to end then has nothing to wait for. What was begun is dropped.
+    ///
+    /// # Errors
+    /// Those of `beginning`.
+    pub(crate) async fn unless_asked<T>(
+        &mut self,
+        beginning: impl Future<Output = Result<T, CliError>>,
+    ) -> Result<Option<T>, CliError> {
+        tokio::select! {
+            biased;
+            () = self.received() => Ok(None),
+            begun = beginning => begun.map(Some),
+        }
     }
 
     /// Does what is left when the tasks are done. A signal gives up the showing and lets the rest

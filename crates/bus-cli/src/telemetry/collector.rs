@@ -4,6 +4,7 @@
 use std::{env, fmt, time::Duration};
 
 use bus_otel::{Batch, Pair, Resource, pairs};
+use bus_runner::{OTEL_HEADERS_VAR, OTEL_TRACES_HEADERS_VAR};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     error::CliError,
     home::Home,
     http::{Failed, HttpUrl},
-    secrets::{OTEL_HEADERS_VAR, OTEL_TRACES_HEADERS_VAR, Secrets},
+    secrets::Secrets,
 };
 
 /// A collector that speaks OTLP over HTTP, in protobuf. Shows neither path nor headers.
@@ -49,12 +50,13 @@ impl Collector {
             );
             return Err(CliError::usage(what).next("name an https URL, or unset the headers"));
         }
-        let resource = Resource {
-            service: config.otel_service_name().unwrap_or(SERVICE).to_owned(),
-            version: env!("CARGO_PKG_VERSION"),
-            process: std::process::id(),
-            attributes: list(RESOURCE, &variable(RESOURCE)?.unwrap_or_default())?,
-        };
+        let attributes = list(RESOURCE, &variable(RESOURCE)?.unwrap_or_default())?;
+        // What is said of the service by its own name counts before one of many attributes.
+        let among = attributes.iter().find(|pair| pair.name == "service.name");
+        let among = among.map(|pair| pair.value.as_str()).filter(|name| !name.is_empty());
+        let service = config.otel_service_name().or(among).unwrap_or(SERVICE).to_owned();
+        let (version, process) = (env!("CARGO_PKG_VERSION"), std::process::id());
+        let resource = Resource { service, version, process, attributes };
         Ok(Some((Self { url, headers }, resource)))
     }
 

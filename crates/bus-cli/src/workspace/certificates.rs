@@ -23,6 +23,16 @@ impl Workspace {
         }
     }
 
+    /// Keeps the certificates of all its agents, those among them that were made by a version that
+    /// did not.
+    ///
+    /// # Errors
+    /// When one cannot be kept; the others are.
+    pub(crate) fn keep_certificates(&self) -> Result<(), CliError> {
+        let kept = self.agents()?.into_iter().map(|agent| self.keep_certificate(&agent));
+        kept.fold(Ok(()), Result::and)
+    }
+
     /// The certificates of its agents, and of those that are revoked or gone.
     ///
     /// # Errors

@@ -182,6 +182,7 @@ fn shown(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     let value = |pair: &KeyValue| match pair.value.clone().unwrap().value.unwrap() {
         Value::StringValue(text) => text,
         Value::IntValue(number) => number.to_string(),
+        Value::BoolValue(is) => is.to_string(),
         other => panic!("{other:?}"),
     };
     attributes.iter().map(|pair| (pair.key.clone(), value(pair))).collect()

@@ -152,3 +152,36 @@ fn an_export_overwrites_nothing() {
     outcome.is_wrong_call("is not empty");
     assert_eq!(place.read("out/mine"), "mine");
 }
+
+#[test]
+fn a_record_that_nobody_vouches_for_keeps_what_stands_before_it_from_no_export() {
+    let (place, run) = (Place::new(), "01a22b8f-de51-7ad5-ada0-081fe20357f1");
+    let does = |args: &[&str]| {
+        let done = place.run(args);
+        assert_eq!(done.code, Some(0), "{args:?}: {done:?}");
+        done
+    };
+    for agent in ["ann", "bob"] {
+        does(&["agent", "add", agent, "--role", "worker"]);
+    }
+    let queue = format!("swarm-{run}");
+    for (task, worker) in [("t-1", "ann"), ("t-2", "bob"), ("t-3", "ann")] {
+        does(&["task", "send", "--role", &queue, "--id", task, "hello"]);
+        does(&["worker", "--join", run, "--as", worker, "--until-empty", "--", "cat"]);
+    }
+    std::fs::remove_file(place.workspace().join("agents/bob.creds")).unwrap();
+    std::fs::remove_dir_all(place.workspace().join("certificates")).unwrap();
+    let found = listed(&place, &["--session", &queue]);
+    let is_verified = |line: &Value| line["verified"] == true;
+    assert_eq!(found.iter().map(is_verified).collect::<Vec<_>>(), [true, false, true]);
+
+    let said = does(&["receipts", "export", "out", "--session", &queue, "--json"]).json();
+    assert_eq!((&said["receipts"], &said["receipts_left_out"]), (&1.into(), &2.into()), "{said}");
+    assert_eq!(said["left_out_from"], found[1]["position"], "{said}");
+    assert!(said["left_out_why"].as_str().unwrap().contains("bob"), "{said}");
+    let outcome = verified(&place, "out", &[]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stdout.contains("completeness unknown"), "{outcome:?}");
+    let people = does(&["receipts", "export", "again", "--session", &queue]);
+    assert!(people.stderr.contains("2 records are left out, from position"), "{people:?}");
+}

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Gate, Held, Lines, Outcome, Place, Running, adds_up};
+use crate::support::{Gate, Held, LIMIT, Lines, Outcome, Place, Running, adds_up};
 
 /// Ten tasks, two workers; each command says that it has started and then waits at the gate.
 struct Scene {
@@ -138,4 +138,30 @@ fn a_task_that_rests_before_a_retry_is_not_waited_for() {
     assert_eq!((outcome.code, &summary["not_run"]), (Some(1), &json!(10)), "{summary}");
     // At least those that rest are queued.
     assert!(summary["metrics"]["active_queue_lag"].as_u64() >= Some(2), "{summary}");
+}
+
+#[test]
+fn what_still_connects_ends_when_it_is_told_to() {
+    // Accepts and says nothing, so that whoever connects waits for its first word.
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("nats://{}", server.local_addr().unwrap());
+    let (accepts, accepted) = std::sync::mpsc::channel();
+    std::thread::spawn(move || server.incoming().try_for_each(|one| accepts.send(one)));
+    let place = Place::new();
+    place.write("tasks", "one");
+    for (args, code) in [
+        (&["worker", "--", "cat"][..], 0),
+        (&["reply", "coder.review", "--", "cat"], 0),
+        (&["sub", ">"], 0),
+        (&["tail", "--follow"], 0),
+        (&["emit", "terminal", "--session", "s"], 1),
+        (&["swarm", "--tasks", "tasks", "--", "cat"], 1),
+    ] {
+        let running = place.start(&[&["--nats-url", &url], args].concat());
+        let held = accepted.recv_timeout(LIMIT).unwrap();
+        running.signal(Signal::TERM);
+        let outcome = running.ended();
+        assert_eq!(outcome.code, Some(code), "{args:?}: {outcome:?}");
+        drop(held);
+    }
 }

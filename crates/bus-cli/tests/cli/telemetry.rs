@@ -203,6 +203,21 @@ fn requests_are_what_the_variables_say() {
 }
 
 #[test]
+fn a_service_that_is_named_among_the_attributes_has_that_name_unless_another_says_it() {
+    let (place, collector) = (Place::new(), Collector::new());
+    let attributes = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=among,host.name=h");
+    for (more, name) in [(None, "among"), (Some(("OTEL_SERVICE_NAME", "fleet")), "fleet")] {
+        let mut sending = place.command();
+        collector.of(sending.args(["task", "send", "hello"]));
+        sending.env_remove("OTEL_SERVICE_NAME").envs([attributes]).envs(more);
+        assert_eq!(run(sending, "").code, Some(0));
+        let posts = collector.posts();
+        let resource = posts.last().unwrap().resource();
+        assert_eq!((&resource["service.name"][..], &resource["host.name"][..]), (name, "h"));
+    }
+}
+
+#[test]
 fn the_variable_for_traces_alone_names_the_whole_place() {
     let (place, collector) = (Place::new(), Collector::new());
     let mut sending = place.command();

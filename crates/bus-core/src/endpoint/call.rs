@@ -3,13 +3,13 @@
 //! An answer goes to a reply subject, which no role may publish to. So its right is another one:
 //! whoever may hear the question may answer it, and says which by naming its leaf hash as cause.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bus_envelope::{Draft, EventHash};
 use bus_subjects::{Address, AddressKind, Filter, Subject};
 use bytes::Bytes;
 
-use super::{Endpoint, Opened, Seen, chain::Place, stamp::Prepared};
+use super::{Endpoint, Opened, Seen, chain::Place, observed::Asking, stamp::Prepared};
 use crate::{
     Deadline, Error, ErrorKind, FeedItem, Operation, Outcome, Overflow, Result, Subscription,
 };
@@ -42,7 +42,7 @@ pub struct Heard {
     pub opened: Opened,
     reply: Subject,
     /// Its span, from when it was heard until it is answered.
-    seen: Option<Arc<Seen>>,
+    asking: Option<Asking>,
 }
 
 /// What came of a question.
@@ -151,9 +151,9 @@ impl Endpoint {
         let answered = self.engine().publish(prepared.frame).await;
         let failure = answered.as_ref().err().map(Error::kind);
         self.tell_sent(prepared.sending.as_deref(), failure);
-        if let Some(seen) = &heard.seen {
+        if let Some(asking) = &heard.asking {
             let said = (event_type == Self::CALL_FAILED).then_some("call-failed");
-            seen.end(failure.map(ErrorKind::as_str).or(said));
+            asking.end(failure.map(ErrorKind::as_str).or(said));
         }
         answered?;
         self.metrics().published(bytes);
@@ -214,7 +214,7 @@ impl Endpoint {
             return Err(refused(ErrorKind::Timeout, "the time for an answer is over"));
         }
         let seen = Seen::begin(self, &mut opened, Operation::Process, None);
-        Ok(Heard { opened, reply, seen })
+        Ok(Heard { opened, reply, asking: seen.map(Asking::new) })
     }
 }
 

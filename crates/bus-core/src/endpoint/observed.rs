@@ -47,6 +47,33 @@ pub(crate) struct Seen {
     began: Timestamp,
 }
 
+/// The span of a question, told once: with its answer, or as unanswered when nobody is left to
+/// answer it.
+#[derive(Debug)]
+pub(super) struct Asking {
+    seen: Arc<Seen>,
+    is_told: AtomicBool,
+}
+
+impl Asking {
+    pub(super) const fn new(seen: Arc<Seen>) -> Self {
+        Self { seen, is_told: AtomicBool::new(false) }
+    }
+
+    /// Ends the span, the first time.
+    pub(super) fn end(&self, failure: Option<&'static str>) {
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            self.seen.end(failure);
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.end(Some("unanswered"));
+    }
+}
+
 impl Endpoint {
     /// Begins the span of a send, if anybody wants to know. Live events make none: they are too
     /// many, and nobody waits for one of them.

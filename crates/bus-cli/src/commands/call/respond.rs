@@ -41,9 +41,14 @@ async fn serve(
     // A worker answers for the module that is called like its role.
     let queue = RoleName::parse(args.target.module.as_str())?;
     let scope = Scope { session: None, queue: Some(queue) };
-    let agent = session.agent(Part::Worker, scope).await?;
-    let filter = Filter::from(&args.target.subject(agent.endpoint.workspace()));
-    let mut calls = agent.endpoint.calls(filter, WAITING_MAX).await?;
+    let beginning = async {
+        let agent = session.agent(Part::Worker, scope).await?;
+        let filter = Filter::from(&args.target.subject(agent.endpoint.workspace()));
+        let calls = agent.endpoint.calls(filter, WAITING_MAX).await?;
+        Ok((agent, calls))
+    };
+    let begun = signals.unless_asked(beginning).await?;
+    let Some((agent, mut calls)) = begun else { return Ok(Exit::Done) };
     out::remark(&format!("answering {} as {}", args.target, agent.endpoint.agent()));
     let responder = Responder {
         endpoint: agent.endpoint.clone(),

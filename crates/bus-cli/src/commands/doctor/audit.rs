@@ -17,12 +17,9 @@ pub(super) fn files(home: &Home, workspace: &WorkspaceId) -> Vec<Finding> {
     if !dir.exists() {
         return vec![Finding::skipped(CHECK, "nothing was written to the audit log yet")];
     }
-    let mut findings = Vec::new();
-    findings.extend(["", "receipts", "approvals", "checkpoints"].iter().filter_map(|folder| {
-        let path = dir.path().join(folder);
-        (path.exists() && access(&path, Access::WRITE_OK | Access::EXEC_OK).is_err())
-            .then(|| unwritable(&path))
-    }));
+    let mut findings = unwritable_ones(dir.path(), |path| {
+        access(path, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+    });
     let mut records = 0_u64;
     for stream in audit::STREAMS {
         match AuditLog::examine(dir.path(), stream) {
@@ -125,6 +122,13 @@ async fn found_at(
     })
 }
 
+/// The folders of a log in `dir` that are there and that nobody can write to, as `may_write` says.
+fn unwritable_ones(dir: &Path, may_write: impl Fn(&Path) -> bool) -> Vec<Finding> {
+    let folders = ["", "receipts", "approvals", "checkpoints"].map(|folder| dir.join(folder));
+    let of_those = folders.iter().filter(|path| path.exists() && !may_write(path));
+    of_those.map(|path| unwritable(path)).collect()
+}
+
 fn unwritable(path: &Path) -> Finding {
     Finding::bad(CHECK, format!("{} cannot be written", path.display()))
         .expected("a directory of this user with mode 0700")
@@ -169,7 +173,7 @@ const LATE: Duration = Duration::from_secs(5 * 60);
 mod tests {
     use bus_envelope::EventHash;
 
-    use super::*;
+    use super::{super::finding::Level, *};
 
     #[test]
     fn a_last_record_that_is_gone_is_a_warning_and_another_in_its_place_is_bad() {
@@ -179,6 +183,24 @@ mod tests {
         let other = parted(Found::Another, mark, "receipts");
         assert_eq!(other.found, "the bus has another record of the receipts at position 7");
         assert_ne!(gone.level, other.level);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_bad_and_one_that_is_not_there_is_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("receipts")).unwrap();
+        assert_eq!(unwritable_ones(dir.path(), |_| true), []);
+        let told = unwritable_ones(dir.path(), |path| path == dir.path());
+        assert_eq!(told.len(), 1, "{told:?}");
+        let receipts = dir.path().join("receipts").display().to_string();
+        let [_, told] = &unwritable_ones(dir.path(), |_| false)[..] else {
+            panic!("two are there")
+        };
+        assert_eq!(
+            (told.level, &told.found),
+            (Level::Bad, &format!("{receipts} cannot be written"))
+        );
+        assert!(told.mend.as_ref().unwrap().starts_with(&format!("chmod 0700 {receipts}")));
     }
 
     #[test]

@@ -46,7 +46,10 @@ pub(super) fn emit(emission: Emission, global: &Global) -> Result<u64, CliError>
         session.place().check_shared("hear what is emitted")?;
         let mut signals = Signals::new();
         let scope = Scope { session: Some(emission.session.clone()), queue: None };
-        let agent = session.agent(Part::Worker, scope).await?;
+        let beginning = session.agent(Part::Worker, scope);
+        let Some(agent) = signals.unless_asked(beginning).await? else {
+            return Err(CliError::new(Exit::Failed, "interrupted before anything was published"));
+        };
         let Emission { kind, source, session, task, attempt } = emission;
         let place = EventPlace { session, task, attempt, cause: None, trace: surrounding_trace() };
         let mut coming = read(source)?;

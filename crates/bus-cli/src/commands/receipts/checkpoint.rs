@@ -21,8 +21,14 @@ pub(super) async fn run(
     agent: &Agent,
     global: &Global,
 ) -> Result<Exit, CliError> {
-    let envelopes = record::envelopes(&agent.endpoint, &args.session).await?;
-    let log = log_of(agent, &args.session, envelopes.iter().map(|(_, kept)| &kept.envelope))?;
+    let found = record::beginning(&agent.endpoint, &args.session, |_| None).await?;
+    if let Some(left_out) = &found.left_out {
+        // A head that was signed now would say that this is all.
+        let what = format!("no head is signed: {}", left_out.told());
+        return Err(CliError::new(Exit::Failed, what)
+            .next(format!("vakbus receipts show {} shows it", left_out.from.0)));
+    }
+    let log = log_of(agent, &args.session, found.shown.iter().map(|(_, kept)| &kept.envelope))?;
     let checkpoint = log.checkpoint(agent.endpoint.identity()).map_err(|error| refused(&error))?;
     let about = json!({ "origin": checkpoint.origin(), "entries": checkpoint.size() });
     hand_out(checkpoint.text(), "checkpoint", about, args.output.as_deref(), global)

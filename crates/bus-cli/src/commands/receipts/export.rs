@@ -6,7 +6,11 @@ use bus_core::Endpoint;
 use bus_evidence::{BundleError, BundleWriter, Log, Options, Report};
 use serde_json::json;
 
-use super::{letters::Letters, record, signer::Kept};
+use super::{
+    letters::Letters,
+    record::{self, Beginning, LeftOut},
+    signer::Kept,
+};
 use crate::{
     args::{ExportArgs, Global},
     engine::{Agent, Session},
@@ -22,8 +26,9 @@ pub(super) async fn run(
     global: &Global,
 ) -> Result<Exit, CliError> {
     let endpoint = &agent.endpoint;
-    let receipts = record::envelopes(endpoint, &args.session).await?;
-    let receipts: Vec<Kept> = receipts.into_iter().map(|(_, found)| found).collect();
+    let doubt = record::unvouched(session.roster());
+    let Beginning { shown, left_out } = record::beginning(endpoint, &args.session, doubt).await?;
+    let receipts: Vec<Kept> = shown.into_iter().map(|(_, found)| found).collect();
     let letters = Letters::of(endpoint, &args.session).await?;
     let tokens = certificates(session, endpoint, receipts.iter().chain(&letters.shown))?;
     write(args, endpoint, &tokens, (&receipts, &letters.shown)).map_err(|error| failed(&error))?;
@@ -33,7 +38,7 @@ pub(super) async fn run(
         CliError::new(Exit::Failed, what)
             .next("vakbus receipts ls --session shows which record is not verified")
     })?;
-    tell(args, &report, &letters, global)
+    tell(args, &report, (left_out.as_ref(), &letters), global)
 }
 
 /// The certificates of who signed these, and of who records.
@@ -88,7 +93,7 @@ fn failed(error: &BundleError) -> CliError {
 fn tell(
     args: &ExportArgs,
     report: &Report,
-    letters: &Letters,
+    (receipts_left_out, letters): (Option<&LeftOut>, &Letters),
     global: &Global,
 ) -> Result<Exit, CliError> {
     let dir = args.dir.display().to_string();
@@ -98,6 +103,9 @@ fn tell(
             "dir": dir,
             "session": args.session.as_str(),
             "receipts": counts.receipts,
+            "receipts_left_out": receipts_left_out.map_or(0, |left_out| left_out.count),
+            "left_out_from": receipts_left_out.map(|left_out| left_out.from.0),
+            "left_out_why": receipts_left_out.map(|left_out| &left_out.why),
             "dead_letters": counts.dead_letters,
             "dead_letters_left_out": left_out,
             "certificates": counts.certificates,
@@ -109,6 +117,9 @@ fn tell(
     let receipts = out::counted(counts.receipts, "receipt", "receipts");
     let shown = out::counted(counts.dead_letters, "dead letter", "dead letters");
     out::line(&format!("{dir}: {receipts}, {shown}; {}", report.verdict()))?;
+    if let Some(left_out) = receipts_left_out {
+        out::remark(&format!("warning: {}", left_out.told()));
+    }
     if left_out > 0 {
         let left_out = out::counted(left_out, "dead letter is", "dead letters are");
         out::remark(&format!(

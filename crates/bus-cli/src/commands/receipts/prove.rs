@@ -10,12 +10,13 @@ use serde_json::json;
 use super::{
     Wanted,
     checkpoint::{hand_out, log_of, refused},
-    record,
+    record::{self, LeftOut},
 };
 use crate::{
     args::{Global, ProveArgs},
     engine::{Agent, Session},
     error::{CliError, Exit},
+    print as out,
 };
 
 /// Proves that a receipt is in its log, or that a log goes on from a checkpoint.
@@ -40,10 +41,16 @@ async fn of_receipt(
     global: &Global,
 ) -> Result<Exit, CliError> {
     let (seq, of) = find(wanted, args.session.as_ref(), agent).await?;
-    let envelopes = record::envelopes(&agent.endpoint, &of).await?;
-    let log = log_of(agent, &of, envelopes.iter().map(|(_, kept)| &kept.envelope))?;
-    let place = envelopes.iter().zip(0_u64..).find(|((at, _), _)| *at == seq);
-    let Some(((_, kept), index)) = place else { return Err(wanted.missing()) };
+    let found = record::beginning(&agent.endpoint, &of, |_| None).await?;
+    let log = log_of(agent, &of, found.shown.iter().map(|(_, kept)| &kept.envelope))?;
+    let place = found.shown.iter().zip(0_u64..).find(|((at, _), _)| *at == seq);
+    let Some(((_, kept), index)) = place else {
+        return Err(match found.left_out {
+            Some(left_out) => unproved(seq, &left_out),
+            None => wanted.missing(),
+        });
+    };
+    remark(found.left_out.as_ref());
     let (signer, envelope) = (kept.signer(session.roster())?, &kept.envelope);
     let proof = log
         .inclusion(index, envelope, &signer, agent.endpoint.identity())
@@ -57,6 +64,20 @@ async fn of_receipt(
     });
     let text = Proof::Inclusion(proof).to_string();
     hand_out(&text, "proof", about, args.output.as_deref(), global)
+}
+
+/// Says that the log which is proved something of is the beginning of what is stored.
+fn remark(left_out: Option<&LeftOut>) {
+    if let Some(left_out) = left_out {
+        out::remark(&format!("warning: {}", left_out.told()));
+    }
+}
+
+/// The refusal for a record that is not in the log.
+fn unproved(seq: Seq, left_out: &LeftOut) -> CliError {
+    let what = format!("position {} is in no log: {}", seq.0, left_out.told());
+    let next = format!("vakbus receipts show {} shows what can be read of it", left_out.from.0);
+    CliError::new(Exit::Failed, what).next(next)
 }
 
 /// The position and the session of the one record that is meant.
@@ -100,8 +121,9 @@ async fn since_checkpoint(
     let earlier =
         Checkpoint::parse(&text).map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
     let of = session_of(&earlier, agent)?;
-    let envelopes = record::envelopes(&agent.endpoint, &of).await?;
-    let log = log_of(agent, &of, envelopes.iter().map(|(_, kept)| &kept.envelope))?;
+    let found = record::beginning(&agent.endpoint, &of, |_| None).await?;
+    let log = log_of(agent, &of, found.shown.iter().map(|(_, kept)| &kept.envelope))?;
+    remark(found.left_out.as_ref());
     let signers = signers_of(&earlier, session)?;
     let proof = log
         .consistency(&earlier, &signers, agent.endpoint.identity())

@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 
-use bus_core::{Endpoint, ErrorKind, Seq, Stored, planes};
+use bus_core::{Endpoint, ErrorKind, Roster, Seq, Stored, planes};
 use bus_envelope::{ChainHead, ChainScope, EventHash, MessageEnvelope, Timestamp, wire};
 use bus_evidence::{RECEIPT_COMPLETED, WorkReceipt};
 use bus_subjects::{Address, AddressKind, Filter, SessionId, Subject};
 use bytes::Bytes;
 
 use super::signer::Kept;
-use crate::error::CliError;
+use crate::{
+    error::{CliError, Exit},
+    print as out,
+};
 
 /// A record, as far as it can be read.
 pub(super) struct Record {
@@ -58,32 +61,93 @@ pub(super) async fn walk(
     Ok(())
 }
 
-/// The envelopes of a session in order, for its log.
+/// The records of a session for its log: in order, up to the first that cannot stand there.
+///
+/// A log without that one would be another log, and what follows cannot be shown to follow it; the
+/// beginning is the log that heads were signed of.
+pub(super) struct Beginning {
+    pub(super) shown: Vec<(Seq, Kept)>,
+    pub(super) left_out: Option<LeftOut>,
+}
+
+/// The records from the first on that cannot stand in the log.
+pub(super) struct LeftOut {
+    /// The position of that one.
+    pub(super) from: Seq,
+    /// How many they are, that one included.
+    pub(super) count: u64,
+    /// Why that one cannot.
+    pub(super) why: String,
+}
+
+impl LeftOut {
+    /// The same for people.
+    pub(super) fn told(&self) -> String {
+        let Self { from, count, why } = self;
+        let records = out::counted(*count, "record is", "records are");
+        format!("{records} left out, from position {from} on: {why}", from = from.0)
+    }
+}
+
+/// Reads the records of a session, and asks `doubt` of each that is not damaged why it cannot stand
+/// in the log.
 ///
 /// # Errors
-/// Also when one of them is damaged: a log without it would be another one.
-pub(super) async fn envelopes(
+/// Also when nothing can stand there.
+pub(super) async fn beginning(
     endpoint: &Endpoint,
     session: &SessionId,
-) -> Result<Vec<(Seq, Kept)>, CliError> {
+    mut doubt: impl FnMut(&Kept) -> Option<String>,
+) -> Result<Beginning, CliError> {
     let filter = filter(endpoint, Some(session));
     let mut stored = endpoint.replay(planes::receipts_stream()?, filter).await?;
-    let mut envelopes = Vec::new();
+    let mut beginning = Beginning { shown: Vec::new(), left_out: None };
     while let Some(stored) = stored.next().await {
         let Stored { frame, seq, time } = stored?;
-        let envelope = wire::decode(&frame.headers, &frame.body).map_err(|error| {
-            let what = format!("the record at position {} is damaged: {error}", seq.0);
-            CliError::new(crate::error::Exit::Failed, what)
-                .next(format!("vakbus receipts show {} shows what can be read of it", seq.0))
-        })?;
-        envelopes.push((seq, Kept { stored: time, envelope }));
+        if let Some(left_out) = &mut beginning.left_out {
+            left_out.count += 1;
+            continue;
+        }
+        let kept = match wire::decode(&frame.headers, &frame.body) {
+            Ok(envelope) => Kept { stored: time, envelope },
+            Err(error) => {
+                let why = format!("that record is damaged: {error}");
+                beginning.left_out = Some(LeftOut { from: seq, count: 1, why });
+                continue;
+            }
+        };
+        match doubt(&kept) {
+            Some(why) => beginning.left_out = Some(LeftOut { from: seq, count: 1, why }),
+            None => beginning.shown.push((seq, kept)),
+        }
     }
-    if envelopes.is_empty() {
-        let what = format!("there is no receipt of a session {session}");
-        return Err(CliError::new(crate::error::Exit::Failed, what)
-            .next("vakbus receipts ls shows the sessions that have some"));
+    match (&beginning.left_out, beginning.shown.is_empty()) {
+        (_, false) => Ok(beginning),
+        (None, true) => {
+            let what = format!("there is no receipt of a session {session}");
+            Err(CliError::new(Exit::Failed, what)
+                .next("vakbus receipts ls shows the sessions that have some"))
+        }
+        (Some(left_out), true) => {
+            let what = format!("nothing can be shown of {session}: {}", left_out.told());
+            let next = format!("vakbus receipts show {} shows what can be read", left_out.from.0);
+            Err(CliError::new(Exit::Failed, what).next(next))
+        }
     }
-    Ok(envelopes)
+}
+
+/// Says of each envelope in turn why nobody can vouch for it, when nobody can: who signed it is not
+/// known or had no right to, or it does not follow the one before.
+pub(super) fn unvouched(roster: &Roster) -> impl FnMut(&Kept) -> Option<String> {
+    let mut heads = HashMap::new();
+    move |kept| {
+        let envelope = &kept.envelope;
+        let checked = roster.verify_record(envelope, &envelope.compute_hash(), kept.stored);
+        match checked {
+            Ok(_) => is_unlinked(envelope, &mut heads),
+            Err(error) => Some(format!("that of {}: {error}", envelope.lineage.agent)),
+        }
+    }
 }
 
 fn filter(endpoint: &Endpoint, session: Option<&SessionId>) -> Filter {

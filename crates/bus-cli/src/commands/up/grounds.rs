@@ -1,7 +1,7 @@
 //! The workspaces that a daemon serves: each has its streams, and its account says who comes in.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -24,8 +24,9 @@ pub(super) struct Grounds {
     home: Home,
     site: Site,
     served: BTreeMap<WorkspaceId, Served>,
-    /// Workspaces that could not be opened; each is told once.
-    broken: HashSet<WorkspaceId>,
+    /// Workspaces that are not served, each told once, and whether their keys could be read: one
+    /// whose keys could not is looked at again until they can.
+    broken: HashMap<WorkspaceId, bool>,
     /// What went wrong the last time.
     told: Option<String>,
 }
@@ -51,7 +52,7 @@ struct Served {
 
 impl Grounds {
     pub(super) fn new(home: Home, site: Site) -> Self {
-        Self { home, site, served: BTreeMap::new(), broken: HashSet::new(), told: None }
+        Self { home, site, served: BTreeMap::new(), broken: HashMap::new(), told: None }
     }
 
     /// The names of the workspaces.
@@ -91,20 +92,17 @@ impl Grounds {
         let home = &self.home;
         self.served.retain(|name, served| served.state == Workspace::state_of(home, name));
         for name in names {
-            if !self.served.contains_key(&name) && !self.broken.contains(&name) {
+            if !self.served.contains_key(&name) && self.may_be_served(&name) {
                 match self.serve(&name).await {
-                    Ok(()) => {}
+                    Ok(()) => self.tell_mended(&name),
                     // That is nobody's damage, and may be over the next time.
                     Err(error) if is_away(&error) => return Err(error),
                     // One that is damaged must not keep the others from being served.
-                    Err(error) => {
-                        out::remark(&error.as_warning());
-                        self.distrust(&name);
-                        self.broken.insert(name);
-                    }
+                    Err(error) => self.note_broken(name, &error),
                 }
             }
         }
+        self.broken.retain(|name, _| Workspace::state_of(&self.home, name).is_some());
         // What is wrong with one workspace keeps no revocation of another back.
         let mut first = Ok(());
         for served in self.served.values_mut() {
@@ -123,6 +121,32 @@ impl Grounds {
         self.told = wrong;
     }
 
+    /// Whether it makes sense to try: a workspace whose keys cannot be read still is no other.
+    fn may_be_served(&self, name: &WorkspaceId) -> bool {
+        match self.broken.get(name) {
+            None => true,
+            Some(was_readable) => !was_readable && Workspace::open(&self.home, name).is_ok(),
+        }
+    }
+
+    fn note_broken(&mut self, name: WorkspaceId, error: &CliError) {
+        self.distrust(&name);
+        let is_readable = Workspace::open(&self.home, &name).is_ok();
+        if self.broken.insert(name.clone(), is_readable).is_none() {
+            out::remark(&error.as_warning());
+            out::remark(&match is_readable {
+                true => format!("workspace {name} is not served; SIGHUP has it looked at again"),
+                false => format!("workspace {name} is not served until its key can be read"),
+            });
+        }
+    }
+
+    fn tell_mended(&mut self, name: &WorkspaceId) {
+        if self.broken.remove(name).is_some() {
+            out::remark(&format!("workspace {name} is served again"));
+        }
+    }
+
     fn distrust(&self, name: &WorkspaceId) {
         if let Site::Own(_, admission) = &self.site {
             admission.distrust(name);
@@ -132,6 +156,11 @@ impl Grounds {
     async fn serve(&mut self, name: &WorkspaceId) -> Result<(), CliError> {
         let state = Workspace::state_of(&self.home, name);
         let workspace = Workspace::open(&self.home, name)?;
+        // Those of agents that were made before certificates were kept. What is not kept today is
+        // missed only once the agent is gone, so it keeps nobody out.
+        if let Err(error) = workspace.keep_certificates() {
+            out::remark(&error.as_warning());
+        }
         // What comes after this is told to servers by itself.
         let changed = workspace.revocations_changed();
         let engine = self.site.engine(&workspace).await?;

@@ -11,7 +11,7 @@ use bus_core::Endpoint;
 use bus_runner::CommandSpec;
 use bus_subjects::WorkspaceId;
 use tokio::{
-    sync::watch,
+    sync::{Semaphore, watch},
     task::{JoinError, JoinSet},
     time::sleep,
 };
@@ -71,12 +71,13 @@ impl Hooks {
         (run, bus): (&Home, &str),
         secrets: &Secrets,
     ) {
+        let places = Arc::new(Semaphore::new(COMMANDS_MAX));
         for (topic, hook) in self.0 {
             let mut spec = CommandSpec::new("sh", ["-c"]);
             secrets.withhold(&mut spec);
             let place = Place { run: run.clone(), topic, bus: bus.to_owned() };
             let counts = chores.counts().hook(topic.name());
-            let caller = Arc::new(Caller::new(hook, spec, counts));
+            let caller = Arc::new(Caller::new((hook, spec), counts, Arc::clone(&places)));
             let (ledger, auditors) = (Arc::new(Ledger::open(place)), auditors.clone());
             let watch = Watch { ledger, topic, caller, auditors };
             chores.start(topic.name(), |stop| watch.run(stop));
@@ -167,6 +168,10 @@ fn carry_on(ended: Result<(), JoinError>) {
         std::panic::resume_unwind(panic);
     }
 }
+
+/// How many commands of hooks run at a time: each workspace has one under way at most, and a
+/// machine may have hundreds of workspaces.
+const COMMANDS_MAX: usize = 16;
 
 /// How often new workspaces are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -1,6 +1,10 @@
 //! Revocations that a running daemon notices, whatever else is wrong beside them.
 
-use std::{fs::File, path::Path};
+use std::{
+    fs::{File, Permissions, set_permissions},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+};
 
 use bus_core::{Certificate, SystemClock};
 use bus_mem::InMemoryBus;
@@ -117,4 +121,39 @@ async fn a_workspace_that_was_made_again_is_served_under_its_new_account() {
     let new = add(&world.workspace("a"), "alice");
     world.grounds.refresh().await.unwrap();
     assert!(world.is_refused(&old) && !world.is_refused(&new));
+}
+
+#[tokio::test]
+async fn a_workspace_whose_key_can_be_read_again_is_served_again_by_itself() {
+    let mut world = world();
+    let alice = add(&world.workspace("a"), "alice");
+    world.grounds.refresh().await.unwrap();
+    let key = world.dir.path().join("data/workspaces/a/account.nk");
+    let text = std::fs::read(&key).unwrap();
+    // Put back from a copy, as another file that others can read.
+    std::fs::remove_file(&key).unwrap();
+    std::fs::write(&key, text).unwrap();
+    set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
+    for _ in 0..2 {
+        world.grounds.refresh().await.unwrap();
+        assert!(world.grounds.names().is_empty() && world.is_refused(&alice));
+    }
+    set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    world.grounds.refresh().await.unwrap();
+    assert_eq!(world.grounds.names(), ["a"]);
+    assert!(!world.is_refused(&alice));
+}
+
+#[tokio::test]
+async fn certificates_of_agents_that_were_made_before_they_were_kept_are_kept_from_the_start() {
+    let mut world = world();
+    let alice = add(&world.workspace("a"), "alice");
+    // As an older version left it.
+    let kept = world.dir.path().join("data/workspaces/a/certificates");
+    std::fs::remove_dir_all(&kept).unwrap();
+    world.grounds.refresh().await.unwrap();
+    std::fs::remove_file(world.dir.path().join("data/workspaces/a/agents/alice.creds")).unwrap();
+    let roster = world.workspace("a").living_roster().unwrap();
+    let (found, _) = roster.find_kept(&alice.nkey.text()).unwrap();
+    assert_eq!(found.agent, alice.agent);
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bus_runner::{CommandSpec, ExitKind, OutputSink, OutputStream, RunReport, StopSignal};
 use bytes::Bytes;
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::{sync::Semaphore, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{commands::up::counts::HookCounts, config::Hook, print as out};
@@ -17,6 +17,8 @@ pub(super) struct Caller {
     spec: CommandSpec,
     pauses: Pauses,
     counts: Arc<HookCounts>,
+    /// One for each command that may run at a time.
+    places: Arc<Semaphore>,
 }
 
 /// What became of what was to be told.
@@ -49,8 +51,13 @@ impl Pauses {
 }
 
 impl Caller {
-    pub(super) fn new(hook: Hook, spec: CommandSpec, counts: Arc<HookCounts>) -> Self {
-        Self { hook, spec, pauses: Pauses::USUAL, counts }
+    /// `places` says how many commands run at a time, for all that share it.
+    pub(super) fn new(
+        (hook, spec): (Hook, CommandSpec),
+        counts: Arc<HookCounts>,
+        places: Arc<Semaphore>,
+    ) -> Self {
+        Self { hook, spec, pauses: Pauses::USUAL, counts, places }
     }
 
     /// What its calls are counted in.
@@ -113,6 +120,12 @@ impl Caller {
         for (name, value) in variables(body) {
             spec.env.push((name.into(), value.into()));
         }
+        let place = tokio::select! {
+            place = self.places.acquire() => place,
+            () = stop.cancelled() => return Err("the daemon ends".to_owned()),
+        };
+        // They are never closed.
+        let _place = place.map_err(|error| error.to_string())?;
         // A `{}` in the line is the shell's, and stays what it is.
         let command = spec.for_text("{}").map_err(|error| error.to_string())?;
         let mut said = Said::default();
@@ -230,7 +243,8 @@ mod tests {
     fn caller(line: &str) -> Caller {
         let spec = CommandSpec::new("sh", ["-c"]);
         let hook = Hook::parse(line).unwrap();
-        Caller { pauses: FAST, ..Caller::new(hook, spec, Arc::default()) }
+        let places = Arc::new(Semaphore::new(1));
+        Caller { pauses: FAST, ..Caller::new((hook, spec), Arc::default(), places) }
     }
 
     fn body() -> Value {
@@ -285,6 +299,23 @@ mod tests {
             stop.cancel();
         });
         assert_eq!(settled, None);
+    }
+
+    #[tokio::test]
+    async fn no_more_commands_run_at_a_time_than_there_are_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().display();
+        let line = format!(
+            "mkdir {path}/alone || echo x >> {path}/clash; \
+             i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; \
+             echo x >> {path}/ran; rmdir {path}/alone"
+        );
+        let (caller, body, stop) = (caller(&line), body(), CancellationToken::new());
+        let tell = || caller.tell(&body, &stop);
+        let told = tokio::join!(tell(), tell(), tell(), tell());
+        assert_eq!(<[_; 4]>::from(told), [Some(Settled::Heard); 4]);
+        assert_eq!(std::fs::read_to_string(dir.path().join("ran")).unwrap(), "x\n".repeat(4));
+        assert!(!dir.path().join("clash").exists());
     }
 
     #[test]

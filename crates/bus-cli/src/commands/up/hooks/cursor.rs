@@ -36,6 +36,8 @@ struct Cursors {
     now: Vec<Cursor>,
     /// Those of other buses, kept for the daemon that comes back to them.
     others: Vec<Cursor>,
+    /// What was said last is not in the file: it is written when it is said again, whatever it is.
+    is_unkept: bool,
 }
 
 /// How far one workspace was told on one bus.
@@ -78,12 +80,18 @@ impl Ledger {
     /// When it cannot be written.
     pub(super) fn told(&self, endpoint: &Endpoint, next: Seq) -> Result<(), CliError> {
         let (workspace, account) = name_of(endpoint);
+        self.note(&workspace, &account, next)
+    }
+
+    fn note(&self, workspace: &str, account: &str, next: Seq) -> Result<(), CliError> {
         let mut cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
-        if cursors.is_kept(&workspace, &account, next) {
+        if cursors.is_kept(workspace, account, next) {
             return Ok(());
         }
-        cursors.told((&workspace, &account, &self.place.bus), next);
-        self.place.keep(&cursors)
+        cursors.told((workspace, account, &self.place.bus), next);
+        let kept = self.place.keep(&cursors);
+        cursors.is_unkept = kept.is_err();
+        kept
     }
 }
 
@@ -92,7 +100,7 @@ impl Cursors {
     fn of(kept: Vec<Cursor>, bus: &str) -> Self {
         let is_ours = |cursor: &Cursor| is_same(&cursor.bus, bus);
         let (kept, others) = kept.into_iter().partition(is_ours);
-        Self { kept, now: Vec::new(), others }
+        Self { kept, others, ..Self::default() }
     }
 
     /// What is told next in a workspace, by this daemon's word or else an earlier one's.
@@ -100,9 +108,9 @@ impl Cursors {
         found(&self.now, workspace, account).or_else(|| found(&self.kept, workspace, account))
     }
 
-    /// Whether this daemon said `next` last.
+    /// Whether this daemon said `next` last, and all that it said is in the file.
     fn is_kept(&self, workspace: &str, account: &str, next: Seq) -> bool {
-        found(&self.now, workspace, account) == Some(next)
+        !self.is_unkept && found(&self.now, workspace, account) == Some(next)
     }
 
     /// Notes what is told next on `bus`.
@@ -181,6 +189,19 @@ mod tests {
     use super::*;
 
     const AB: &str = "nats://a:4222,nats://b:4222";
+
+    #[test]
+    fn what_could_not_be_kept_is_kept_when_it_is_said_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = Home::locate(Some(dir.path())).unwrap().below("run");
+        let topic = Topic::DeadLetter;
+        let ledger = Ledger::open(Place { run: run.clone(), topic, bus: "own".to_owned() });
+        assert!(ledger.note("w", "A", Seq(7)).is_err(), "there is no such folder yet");
+        run.create().unwrap();
+        ledger.note("w", "A", Seq(7)).unwrap();
+        let kept = ledger.place.load().unwrap();
+        assert_eq!(kept.next("w", "A"), Some(Seq(7)));
+    }
 
     fn reloaded(cursors: &Cursors, bus: &str) -> Cursors {
         Cursors::of(cursors.all(), bus)
