@@ -41,6 +41,11 @@ impl Api {
         Self { limits, ..self }
     }
 
+    /// The bus behind the routes.
+    pub(crate) fn peers(&self) -> SharedBus {
+        Arc::clone(&self.peers)
+    }
+
     /// Who is let in, and the routes, which let nobody else in.
     pub(crate) fn into_routes(self) -> (Arc<Admission>, Router) {
         let meters = Mutex::new(Meters::new(self.limits));

@@ -12,6 +12,7 @@ use axum::{
     routing::get,
 };
 use bus_core::ErrorKind;
+use bus_peers::SharedBus;
 use hyper::body::Body as _;
 use serde_json::Value;
 use tokio::{
@@ -149,10 +150,13 @@ impl Gateway {
         self.address
     }
 
-    /// Whether clients come through TLS.
+    /// How clients ask for it: by its address, or beyond the loopback by the first of its names.
     #[must_use]
-    pub const fn is_tls(&self) -> bool {
-        self.tls.is_some()
+    pub fn url(&self) -> String {
+        match self.tls.as_ref().and_then(|tls| tls.names().first()) {
+            Some(name) => format!("https://{name}:{}", self.address.port()),
+            None => format!("http://{}", self.address),
+        }
     }
 
     /// Answers for `api` as well.
@@ -170,6 +174,7 @@ impl Gateway {
             Some(tls) => Guard::beyond(address, tls.names()),
             None => Guard::new(address),
         };
+        let peers = api.as_ref().map(Api::peers);
         let (admission, api) = api.map(Api::into_routes).unzip();
         let entry = Entry { guard, admission, is_public: tls.is_some() };
         let routes = routes(door, entry, api.unwrap_or_default());
@@ -182,7 +187,7 @@ impl Gateway {
                 Ok::<_, io::Error>((stream, places.enter().await))
             };
             let entered = tokio::select! {
-                () = cancel.cancelled() => return,
+                () = cancel.cancelled() => break,
                 entered = entered => entered,
             };
             while open.try_join_next().is_some() {}
@@ -198,6 +203,20 @@ impl Gateway {
                 }
             }
         }
+        drop(open);
+        if let Some(peers) = peers {
+            close(&peers).await;
+        }
+    }
+}
+
+/// Writes what is under way to the journal, and tells what was found wrong in it.
+async fn close(peers: &SharedBus) {
+    for (file, tail) in peers.take_mended() {
+        tracing::warn!(file = %file.display(), ?tail, "the end of a journal was mended");
+    }
+    if let Err(error) = peers.close().await {
+        tracing::warn!(%error, "the journal of the peers was not closed");
     }
 }
 

@@ -4,7 +4,8 @@ use axum::{Router, http::header, response::IntoResponse as _, routing::get};
 
 /// Where it is: it needs no login, and holds nothing of this process.
 pub(crate) fn route() -> Router {
-    let document = async || ([(header::CONTENT_TYPE, "application/json")], DOCUMENT).into_response();
+    let document =
+        async || ([(header::CONTENT_TYPE, "application/json")], DOCUMENT).into_response();
     Router::new().route(PATH, get(document))
 }
 

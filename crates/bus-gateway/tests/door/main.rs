@@ -4,6 +4,7 @@
 
 mod answers;
 mod client;
+mod contract;
 mod hostile;
 mod impersonation;
 mod page;
