@@ -98,7 +98,7 @@ impl Admission {
         let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
         meters.take(client, Instant::now()).map_err(|again_after| {
             let what = "this client asks too often";
-            Refused::new(StatusCode::TOO_MANY_REQUESTS, "too_often", what).again_after(again_after)
+            Refused::new(StatusCode::TOO_MANY_REQUESTS, "too-often", what).again_after(again_after)
         })
     }
 }
