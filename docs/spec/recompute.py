@@ -13,7 +13,7 @@ import sys
 sys.dont_write_bytecode = True
 
 from second import (  # noqa: E402
-    commands, crypto, envelope, events, proofs, recordings, records, stores, subjects, verifier,
+    commands, crypto, envelope, events, peers, proofs, recordings, records, stores, subjects, verifier,
 )
 from second.crypto import Refused  # noqa: E402
 
@@ -178,6 +178,16 @@ def approvals_out(case):
     return records.compact_json(read[do](raw))
 
 
+def peers_out(case):
+    """What a reader makes of a line of the peers' journal, of a definition, a target, a secret."""
+    do = case["do"]
+    if do == "record":
+        return peers.record(case["line"])
+    if do == "register":
+        return peers.instance_id(case["definition_id"], case["suffix"])
+    return peers.target(case["to"]) if do == "target" else peers.secret(case["text"])
+
+
 def dead_letters_out(case):
     stored = case["stored_unix_ns"]
     letter = case["letter"]
@@ -340,7 +350,7 @@ FILES = {
     "approvals": approvals_out, "checkpoints": checkpoints_out, "dead-letters": dead_letters_out, "decoding": decoding_out,
     "emits": emits_out, "envelopes": envelopes_out, "events": events_out, "keys": keys_out,
     "live-checkpoints": live_checkpoints_out,
-    "messages": messages_out, "proofs": proofs_out,
+    "messages": messages_out, "peers": peers_out, "proofs": proofs_out,
     "recordings": recordings_out, "receipts": receipts_out, "results": results_out, "revocations": revocations_out, "seals": seals_out, "subjects": subjects_out,
     "tickets": tickets_out, "trees": trees_out,
 }

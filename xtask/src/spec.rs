@@ -181,7 +181,7 @@ const HASH: &str = " sha256:";
 const END: &str = " -->";
 
 /// Where wire types live.
-const WIRE: [&str; 13] = [
+const WIRE: [&str; 16] = [
     "crates/bus-envelope/src/wire/",
     "crates/bus-envelope/src/hash.rs",
     "crates/bus-evidence/src/receipt.rs",
@@ -195,6 +195,9 @@ const WIRE: [&str; 13] = [
     "crates/bus-disk/src/snapshot.rs",
     "crates/bus-link/src/wire/",
     "crates/bus-runner/src/recording/batch.rs",
+    "crates/bus-peers/src/envelope.rs",
+    "crates/bus-peers/src/record.rs",
+    "crates/bus-peers/src/registry/definition.rs",
 ];
 
 #[cfg(test)]

@@ -19,7 +19,10 @@ use crate::{
     inbox::{Displaced, Slot},
     journal::{Journal, Lines, Written},
     record::{self, MissTag},
-    registry::machine::{Command, Done, Limits, Registry},
+    registry::{
+        Limits,
+        machine::{Command, Done, Registry},
+    },
 };
 
 /// The registry and the inboxes.

@@ -56,6 +56,7 @@ pub enum CallerKind {
 
 /// Who sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CallerIdentity {
     /// The kind.
     pub kind: CallerKind,
@@ -72,6 +73,7 @@ pub struct CallerIdentity {
 
 /// Where a message of a chat channel comes from; the parts are never flattened into one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ChannelOrigin {
     /// Through what it came.
     pub connector: String,
@@ -85,6 +87,7 @@ pub struct ChannelOrigin {
 
 /// For whom a message is. A dropped one names only what its sender named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Recipient {
     /// The instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +113,7 @@ pub enum DeliveryState {
 
 /// What a message says. A request can always be declined: its response is a payload of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum BusPayload {
     /// Plain text.
     ChatText {

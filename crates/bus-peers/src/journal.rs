@@ -161,7 +161,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Queue {
-    jobs: Vec<(Job, oneshot::Sender<Result<(), Unwritten>>)>,
+    jobs: Vec<Waiting>,
     mended: Vec<(PathBuf, TailReport)>,
     closing: Vec<oneshot::Sender<Result<(), Unwritten>>>,
     is_running: bool,
@@ -184,7 +184,7 @@ impl Shared {
     }
 
     /// Everything that was handed in since the last time; none when there will be nothing more.
-    fn take(&self) -> Option<Vec<(Job, oneshot::Sender<Result<(), Unwritten>>)>> {
+    fn take(&self) -> Option<Vec<Waiting>> {
         let mut queue = self.lock();
         while queue.jobs.is_empty() {
             if queue.is_closed {
@@ -244,7 +244,7 @@ impl Writer {
     }
 
     /// Writes all lines at once; how many of the first are in the log for certain.
-    fn write(&mut self, jobs: &[(Job, oneshot::Sender<Result<(), Unwritten>>)]) -> Attempt {
+    fn write(&mut self, jobs: &[Waiting]) -> Attempt {
         let now = self.clock.now();
         let mut log = match self.log.take() {
             Some(log) => log,
@@ -285,6 +285,9 @@ impl Job {
         }
     }
 }
+
+/// A job, and who waits for it.
+type Waiting = (Job, oneshot::Sender<Result<(), Unwritten>>);
 
 /// How many lines are in the log, and why not all.
 type Attempt = (usize, Result<(), Unwritten>);

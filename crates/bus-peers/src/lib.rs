@@ -24,7 +24,7 @@ pub use peer_bus::{PeerBus, PeerOptions, SharedBus};
 pub use posted::Posted;
 pub use record::{InboxMiss, JournalRecord};
 pub use registry::{
-    InstanceMeta, InstanceRegistry, LiveInstance, PeerTarget,
-    machine::{Command, Done, Effects, Limits, MINTS_MAX, Registry},
+    InstanceMeta, InstanceRegistry, Limits, LiveInstance, PeerTarget,
+    machine::{Command, Done, Effects, MINTS_MAX, Registry},
 };
 pub use secret::{InstanceSecret, SecretHash};

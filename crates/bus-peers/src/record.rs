@@ -8,7 +8,6 @@ use crate::{BusEnvelope, BusError};
 
 /// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "one line is read at a time, and most are messages")]
 pub enum JournalRecord {
     /// A message and what became of it.
     Envelope {

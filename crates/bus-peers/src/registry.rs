@@ -1,6 +1,7 @@
 //! The registry as the bus offers it: the pure machine behind a lock, with a clock and randomness.
 
 mod definition;
+mod limits;
 pub(crate) mod machine;
 pub(crate) mod target;
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use bus_core::Outcome;
 
 pub use self::{
+    limits::Limits,
     machine::{InstanceMeta, LiveInstance},
     target::PeerTarget,
 };

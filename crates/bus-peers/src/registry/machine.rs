@@ -1,14 +1,11 @@
 //! The registry as a pure machine: commands and the time go in, what ended and what is so come out.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bus_envelope::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{definition, target::PeerTarget};
+use super::{definition, limits::Limits, target::PeerTarget};
 use crate::{BusError, SecretHash};
 
 /// Who is registered, by instance and by definition, with leases.
@@ -25,19 +22,6 @@ pub struct Registry {
     leases: BTreeSet<(Timestamp, u64)>,
     /// The suffixes of all ids ever given out.
     minted: HashSet<u32>,
-}
-
-/// The bounds of a registry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// How long a registration lives without a word of its instance.
-    pub lease: Duration,
-    /// The most instances at a time.
-    pub instances_max: usize,
-    /// The most subscriptions of one instance at a time.
-    pub subscriptions_max: usize,
-    /// The most registrations in the life of the registry, as each id is kept for ever.
-    pub minted_max: usize,
 }
 
 /// What everybody may know of an instance.
@@ -380,17 +364,6 @@ impl Registry {
             ended.extend(self.remove(seq));
         }
         ended
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            lease: Duration::from_secs(90),
-            instances_max: 65_536,
-            subscriptions_max: 4_096,
-            minted_max: 4 * 1024 * 1024,
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Inboxes: bounded, each reader by itself, and nothing lost without a word.
 
-use super::support::{Stage, definition, instance, now, texts, unread};
+use super::support::{Stage, definition, instance, now, spawned, texts, unread};
 use crate::{BusError, DeliveryState, InboxItem, JournalRecord, Limits, PeerOptions};
 
 fn small(inbox_max: usize) -> Stage {
@@ -157,7 +157,7 @@ async fn a_reader_that_waits_is_woken_by_the_end() {
     let stage = Stage::new();
     let coder = stage.peer("coder").await;
     let mut inbox = stage.inbox(&coder).await;
-    let reading = tokio::spawn(async move { inbox.recv().await });
+    let reading = spawned(async move { inbox.recv().await });
     tokio::task::yield_now().await;
     stage.bus.deregister(&coder.id, &coder.secret).await.unwrap();
     assert_eq!(reading.await.unwrap(), None);
@@ -168,7 +168,7 @@ async fn a_reader_that_waits_is_woken_by_a_message() {
     let stage = Stage::new();
     let (chief, coder) = (stage.peer("chief").await, stage.peer("coder").await);
     let mut inbox = stage.inbox(&coder).await;
-    let reading = tokio::spawn(async move { inbox.recv().await });
+    let reading = spawned(async move { inbox.recv().await });
     tokio::task::yield_now().await;
     let sent = stage.send(&chief, &instance(&coder), "1").await.unwrap();
     assert_eq!(reading.await.unwrap(), Some(InboxItem::Envelope(sent)));

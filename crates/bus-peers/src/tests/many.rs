@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::support::{Peer, Stage, definition, unread};
+use super::support::{Peer, Stage, definition, spawned, unread};
 use crate::{BusError, DeliveryState, InboxItem, PeerOptions};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -10,7 +10,7 @@ async fn concurrent_publishers_lose_nothing_without_a_record() {
     let stage = Arc::new(Stage::with(PeerOptions { inbox_max: 8, ..PeerOptions::default() }));
     let coder = stage.peer("coder").await;
     let (mut fast, _wedged) = (stage.inbox(&coder).await, stage.inbox(&coder).await);
-    let reading = tokio::spawn(async move {
+    let reading = spawned(async move {
         let (mut got, mut missed) = (Vec::new(), 0);
         while let Some(item) = fast.recv().await {
             match item {
@@ -23,7 +23,7 @@ async fn concurrent_publishers_lose_nothing_without_a_record() {
     let mut senders = Vec::new();
     for _ in 0..16 {
         let (stage, peer) = (Arc::clone(&stage), stage.peer("chief").await);
-        senders.push(tokio::spawn(async move {
+        senders.push(spawned(async move {
             for text in 0..50 {
                 stage.send(&peer, &definition("coder"), &text.to_string()).await.unwrap();
             }
@@ -57,7 +57,7 @@ async fn a_publish_racing_deregistration_is_not_recorded_delivered() {
         let (chief, coder) = (stage.peer("chief").await, stage.peer("coder").await);
         let mut inbox = stage.inbox(&coder).await;
         let (ours, Peer { id, secret, .. }) = (Arc::clone(&stage), coder);
-        let ending = tokio::spawn(async move { ours.bus.deregister(&id, &secret).await });
+        let ending = spawned(async move { ours.bus.deregister(&id, &secret).await });
         let sent = stage.send(&chief, &definition("coder"), "race").await;
         assert_eq!(ending.await.unwrap(), Ok(true));
         let [record] = &stage.envelopes()[..] else { panic!("one record") };

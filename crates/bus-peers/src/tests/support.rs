@@ -182,3 +182,11 @@ pub(super) fn texts(items: &[InboxItem]) -> Vec<String> {
     };
     items.iter().map(text).collect()
 }
+
+/// Runs beside the test.
+#[expect(clippy::disallowed_methods, reason = "tests run publishers and readers side by side")]
+pub(super) fn spawned<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(task)
+}
