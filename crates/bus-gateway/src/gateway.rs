@@ -242,20 +242,21 @@ struct Entry {
 }
 
 impl Entry {
-    fn check(&self, request: &Request) -> Result<(), Response> {
+    /// The answer to a request that is not let in.
+    fn refuses(&self, request: &Request) -> Option<Response> {
         match self.guard.check(request.uri(), request.headers()) {
             Ok(()) => {}
-            Err(Refusal::Foreign) => return Err(StatusCode::FORBIDDEN.into_response()),
-            Err(Refusal::Ambiguous) => return Err(StatusCode::BAD_REQUEST.into_response()),
+            Err(Refusal::Foreign) => return Some(StatusCode::FORBIDDEN.into_response()),
+            Err(Refusal::Ambiguous) => return Some(StatusCode::BAD_REQUEST.into_response()),
         }
         if !self.is_public || request.uri().path() == "/healthz" {
-            return Ok(());
+            return None;
         }
         match &self.admission {
             Some(admission) => {
-                admission.knows(request.headers()).map_err(IntoResponse::into_response)
+                admission.knows(request.headers()).err().map(IntoResponse::into_response)
             }
-            None => Err(StatusCode::FORBIDDEN.into_response()),
+            None => Some(StatusCode::FORBIDDEN.into_response()),
         }
     }
 }
@@ -263,9 +264,9 @@ impl Entry {
 async fn enter(State(entry): State<Arc<Entry>>, request: Request, next: Next) -> Response {
     let place = request.extensions().get::<Arc<Place>>().cloned();
     let has_body = !request.body().is_end_stream();
-    let mut response = match entry.check(&request) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused,
+    let mut response = match entry.refuses(&request) {
+        None => next.run(request).await,
+        Some(refused) => refused,
     };
     let keeps = response.extensions_mut().remove::<Keeps>().is_some();
     if let Some(place) = place.as_ref().filter(|_| !keeps && has_body) {

@@ -1,4 +1,4 @@
-//! What the routes take and answer, as an OpenAPI document.
+//! What the routes take and answer, in the form of `OpenAPI`.
 
 use axum::{Router, http::header, response::IntoResponse as _, routing::get};
 

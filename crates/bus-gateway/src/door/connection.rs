@@ -1,6 +1,6 @@
 //! One connection, from its first byte to its last.
 
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -43,8 +43,8 @@ where
         service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Arc::clone(&place));
             let mut routes = routes.clone();
-            // A router is always ready, and has no errors.
-            async move { Ok::<_, Infallible>(routes.call(request.map(Body::new)).await?) }
+            // A router is always ready.
+            async move { routes.call(request.map(Body::new)).await }
         })
     };
     let mut connection = http1::Builder::new();

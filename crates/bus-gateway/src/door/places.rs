@@ -79,7 +79,7 @@ impl Place {
         self.places.crowded.notified().await;
         if self.held.lock().unwrap_or_else(PoisonError::into_inner).1 {
             self.places.crowded.notify_one();
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
