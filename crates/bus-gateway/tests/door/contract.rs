@@ -1,4 +1,4 @@
-//! The document of the routes holds: what is answered is what it says, to a reader that nobody here wrote.
+//! The document of the routes holds: what is answered is what it says, to a stranger's reader.
 
 use std::{
     collections::BTreeSet,
@@ -145,7 +145,7 @@ fn patient() -> Limits {
     Limits { instance: rate, bearer: rate, strangers: rate }
 }
 
-/// The folder with what is fetched of schemathesis. Whoever comes first fetches it, the others wait.
+/// The folder with what is fetched of schemathesis. The first to come fetches, others wait.
 fn schemathesis() -> PathBuf {
     let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("tools");
     fs::create_dir_all(&tools).unwrap();
