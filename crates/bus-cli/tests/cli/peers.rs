@@ -143,3 +143,53 @@ fn a_door_for_agents_and_one_for_scrapers_are_one() {
     let both = ["up", "--http-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
     place.run(&both).is_wrong_call("cannot be used with");
 }
+
+#[test]
+fn what_was_answered_is_in_the_journal_of_a_daemon_that_was_killed() {
+    let place = Place::new();
+    let daemon = Daemon::with(&place, &FREE);
+    let http = daemon.ready["http"].as_str().unwrap();
+    let story = r#"
+import glob, os, threading
+chief, worker = register("chief"), register("worker")
+events = ask("GET", "/api/v1/bus/subscribe/" + worker["instance_id"], instance=worker)
+body = {"from": {"kind": "assistant_instance", "instance_id": chief["instance_id"]},
+        "to": {"definition_id": "worker"}, "payload": {"type": "chat_text", "text": "x" * 1000}}
+answered, enough = [], threading.Event()
+
+def publish():
+    while True:
+        try: answered.append(json.load(ask("POST", "/api/v1/bus/publish", body, chief))["message_id"])
+        except Exception: return
+        if len(answered) >= 200: enough.set()
+
+burst = [threading.Thread(target=publish) for _ in range(8)]
+for one in burst: one.start()
+assert enough.wait(120)
+os.kill(json.load(open("data/run/daemon.json"))["pid"], 9)
+for one in burst: one.join()
+lines = [line for file in glob.glob("data/logs/bus/*.jsonl") for line in open(file)]
+written = {json.loads(line)["message_id"] for line in lines if line.endswith("\n")}
+print(json.dumps({"answered": len(answered), "missing": [m for m in answered if m not in written]}))
+"#;
+    let said = agent(&place, http, story);
+    assert!(said["answered"].as_u64().unwrap() >= 200, "{said}");
+    assert_eq!(said["missing"], serde_json::json!([]), "{said}");
+    // What is left of a line is mended by the next daemon, whose own lines stand apart.
+    assert_eq!(daemon.running.ended().code, None);
+    let again = Daemon::with(&place, &FREE);
+    let http = again.ready["http"].as_str().unwrap();
+    let story = r#"
+import glob
+chief = register("chief")
+body = {"from": {"kind": "assistant_instance", "instance_id": chief["instance_id"]},
+        "to": {"definition_id": "nobody"}, "payload": {"type": "chat_text", "text": "x"}}
+status = ask("POST", "/api/v1/bus/publish", body, chief).status
+lines = [line for file in glob.glob("data/logs/bus/*.jsonl") for line in open(file)]
+last = json.loads(lines[-1])
+print(json.dumps([status, last["delivery_state"], last["to"]]))
+"#;
+    let said = agent(&place, http, story);
+    assert_eq!(said.to_string(), r#"[404,"dropped",{"definition_id":"nobody"}]"#);
+    again.stop();
+}
