@@ -42,7 +42,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "IP:PORT", value_parser = loopback)]
     pub(crate) metrics_listen: Option<SocketAddr>,
     /// Answer HTTP there for agents as well: they register, send to each other and listen, with the
-    /// secret in DATA_DIR/http.secret. On this machine alone, unless --http-cert is given.
+    /// secret in the file http.secret of the data directory. On this machine alone, unless
+    /// --http-cert is given.
     #[arg(long, value_name = "IP:PORT", conflicts_with = "metrics_listen")]
     pub(crate) http_listen: Option<SocketAddr>,
     /// The certificate of that door, in PEM: others than this machine may come then, through TLS.
