@@ -181,7 +181,7 @@ const HASH: &str = " sha256:";
 const END: &str = " -->";
 
 /// Where wire types live.
-const WIRE: [&str; 16] = [
+const WIRE: [&str; 17] = [
     "crates/bus-envelope/src/wire/",
     "crates/bus-envelope/src/hash.rs",
     "crates/bus-evidence/src/receipt.rs",
@@ -198,6 +198,7 @@ const WIRE: [&str; 16] = [
     "crates/bus-peers/src/envelope.rs",
     "crates/bus-peers/src/record.rs",
     "crates/bus-peers/src/registry/definition.rs",
+    "crates/bus-peers/src/shared/entry.rs",
 ];
 
 #[cfg(test)]

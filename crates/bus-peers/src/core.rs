@@ -12,6 +12,7 @@ use std::{
 use bus_core::Clock;
 use bus_crypto::Entropy;
 use bus_envelope::Timestamp;
+use bytes::Bytes;
 
 use crate::{
     BusEnvelope, BusError, DeliveryState, Inbox, InboxMiss, InstanceMeta, LiveInstance, PeerTarget,
@@ -23,6 +24,7 @@ use crate::{
         Limits,
         machine::{Command, Done, Registry},
     },
+    shared::Dirty,
 };
 
 /// The registry and the inboxes.
@@ -35,6 +37,8 @@ pub(crate) struct Core {
     entropy: Arc<dyn Entropy>,
     inbox_max: usize,
     state: Mutex<State>,
+    /// What the registry that is shared with others has to be told; none when it is not shared.
+    dirty: Option<Arc<Dirty>>,
 }
 
 struct State {
@@ -56,6 +60,24 @@ pub(crate) struct Draft<'a> {
     pub(crate) envelope: BusEnvelope,
     pub(crate) secret: &'a SecretHash,
     pub(crate) target: &'a PeerTarget,
+    /// What other buses said to it, when somebody listens for its receiver there.
+    pub(crate) told: Option<Told>,
+}
+
+/// What became of a message at the other buses where somebody listens for its receiver.
+pub(crate) struct Told {
+    pub(crate) meta: InstanceMeta,
+    /// Whether a subscriber got it.
+    pub(crate) is_accepted: bool,
+    /// Whether losses could not be recorded there.
+    pub(crate) losses_unrecorded: bool,
+}
+
+/// What came of a message of another bus.
+pub(crate) struct Taken {
+    pub(crate) misses: Vec<Bytes>,
+    pub(crate) losses_unrecorded: Arc<AtomicBool>,
+    pub(crate) says_losses: bool,
 }
 
 /// What became of a message, and the answer of the journal to come.
@@ -71,9 +93,10 @@ impl Core {
         entropy: Arc<dyn Entropy>,
         limits: Limits,
         inbox_max: usize,
+        dirty: Option<Arc<Dirty>>,
     ) -> Self {
         let state = State { registry: Registry::new(limits), seats: HashMap::new(), numbers: 0 };
-        Self { clock, entropy, inbox_max, state: Mutex::new(state) }
+        Self { clock, entropy, inbox_max, state: Mutex::new(state), dirty }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -117,8 +140,10 @@ impl Core {
     }
 
     pub(crate) fn seen(&self, instance_id: &str) -> bool {
-        let (instance_id, now) = (instance_id.to_owned(), self.now());
-        matches!(self.lock().apply(Command::Seen { instance_id }, now), Ok(Done::Live(_)))
+        let (seen, now) = (instance_id.to_owned(), self.now());
+        let seen = self.lock().apply(Command::Seen { instance_id: seen }, now);
+        self.soil(instance_id);
+        matches!(seen, Ok(Done::Live(_)))
     }
 
     /// Whether it was there.
@@ -168,13 +193,20 @@ impl Core {
         if seat.slots.len() < before {
             let command = Command::Detach { instance_id: instance_id.to_owned() };
             let _ignored = state.apply(command, now); // to end a subscription is never refused
+            drop(state);
+            self.soil(instance_id);
         }
     }
 
-    /// Whether the secret is that of the live instance that the sender claims to be.
-    pub(crate) fn verify(&self, instance_id: &str, secret: &SecretHash) -> Result<(), BusError> {
+    /// The definition of the live instance that the sender claims to be, if the secret is its own.
+    pub(crate) fn verify(
+        &self,
+        instance_id: &str,
+        secret: &SecretHash,
+    ) -> Result<String, BusError> {
         let now = self.now();
-        self.lock().registry.sender(instance_id, secret, now).map(drop)
+        let state = self.lock();
+        state.registry.sender(instance_id, secret, now).map(|meta| meta.definition_id.clone())
     }
 
     /// Verifies, resolves, delivers and hands the records to the journal, in one step.
@@ -185,19 +217,25 @@ impl Core {
         draft: Draft<'_>,
         journal: &Journal,
     ) -> Result<Attempted, BusError> {
-        let Draft { mut envelope, secret, target } = draft;
+        let Draft { mut envelope, secret, target, told } = draft;
         let sender = envelope.from.instance_id.clone().unwrap_or_default();
         let mut state = self.lock();
         // Under the lock, so that the journal is in the order of its times.
         let now = self.now();
-        envelope.ts = now.to_string();
+        if told.is_none() {
+            envelope.ts = now.to_string();
+        }
         state.end(now);
         let verified = state.registry.sender(&sender, secret, now)?;
         envelope.from.definition_id = Some(verified.definition_id.clone());
         journal.check_room()?;
+        self.soil(&sender);
         state.apply(Command::Seen { instance_id: sender }, now)?;
         let message_id = envelope.message_id.clone();
-        let resolved = state.registry.resolve(target, now).map(|live| live.meta.clone());
+        let resolved = match &told {
+            Some(told) => Ok(told.meta.clone()),
+            None => state.registry.resolve(target, now).map(|live| live.meta.clone()),
+        };
         let meta = match resolved {
             Ok(meta) => meta,
             Err(error) => {
@@ -211,18 +249,70 @@ impl Core {
             instance_id: Some(meta.instance_id.clone()),
             definition_id: Some(meta.definition_id.clone()),
         };
+        let is_accepted = told.as_ref().is_some_and(|told| told.is_accepted);
         let seat = state.seats.get(&meta.instance_id).filter(|seat| !seat.slots.is_empty());
-        let Some(seat) = seat else {
+        if seat.is_none() && !is_accepted {
             envelope.delivery_state = DeliveryState::Dropped;
             let written = journal.write(Lines::of(&Posted::new(envelope)?));
             let error = BusError::NoSubscriber { instance_id: meta.instance_id };
             return Ok(Attempted { fate: Err(error), message_id, written });
-        };
+        }
         envelope.delivery_state = DeliveryState::Delivered;
         let posted = Arc::new(Posted::new(envelope)?);
-        let lines = seat.deliver(&posted, &meta.instance_id, now);
+        let mut lines = match seat {
+            Some(seat) => seat.deliver(&posted, &meta.instance_id, now),
+            None => Lines::of(&posted),
+        };
+        if told.is_some_and(|told| told.losses_unrecorded) && !lines.says_losses {
+            lines.envelope = record::with_losses(&lines.envelope);
+            lines.says_losses = true;
+        }
         let written = journal.write(lines);
         Ok(Attempted { fate: Ok(posted), message_id, written })
+    }
+
+    /// Records a message of a verified sender of which nobody knows whether it was delivered, as
+    /// one that was not.
+    pub(crate) fn record_unsure(
+        &self,
+        envelope: BusEnvelope,
+        journal: &Journal,
+    ) -> Result<Written, BusError> {
+        journal.check_room()?;
+        Ok(journal.write(Lines::of(&Posted::new(envelope)?)))
+    }
+
+    /// Puts a message that another bus verified into the inboxes of an instance. What gave way is
+    /// to be recorded; none when nobody listens here.
+    pub(crate) fn take_in(&self, instance_id: &str, envelope: BusEnvelope) -> Option<Taken> {
+        let posted = Arc::new(Posted::new(envelope).ok()?);
+        let state = self.lock();
+        let now = self.now();
+        let seat = state.seats.get(instance_id).filter(|seat| !seat.slots.is_empty())?;
+        let Lines { misses, losses_unrecorded, says_losses, .. } =
+            seat.deliver(&posted, instance_id, now);
+        Some(Taken { misses, losses_unrecorded, says_losses })
+    }
+
+    /// Takes over what the shared registry says of an instance.
+    pub(crate) fn learn(&self, command: Command) {
+        let now = self.now();
+        let _ignored = self.lock().apply(command, now); // what others say is never refused
+    }
+
+    pub(crate) fn miss(&self, instance_id: &str, holder: &str) {
+        self.lock().registry.miss(instance_id, holder);
+    }
+
+    /// Whether somebody listens for the instance at this bus.
+    pub(crate) fn is_attached(&self, instance_id: &str) -> bool {
+        self.lock().seats.get(instance_id).is_some_and(|seat| !seat.slots.is_empty())
+    }
+
+    fn soil(&self, instance_id: &str) {
+        if let Some(dirty) = &self.dirty {
+            dirty.add(instance_id);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

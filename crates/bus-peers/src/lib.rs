@@ -1,4 +1,8 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(
+    test,
+    expect(clippy::duplicate_mod, reason = "both forms of a bus keep the same promises")
+)]
 
 mod core;
 mod envelope;
@@ -10,6 +14,7 @@ mod posted;
 mod record;
 mod registry;
 mod secret;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -28,3 +33,4 @@ pub use registry::{
     machine::{Command, Done, Effects, MINTS_MAX, Registry},
 };
 pub use secret::{InstanceSecret, SecretHash};
+pub use shared::Serving;

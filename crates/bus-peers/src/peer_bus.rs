@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use bus_core::{Clock, Outcome, SystemClock};
+use bus_core::{Clock, Endpoint, Engine, Outcome, SystemClock};
 use bus_crypto::{Entropy, SystemEntropy};
 use bus_evidence::TailReport;
 use uuid::Builder;
@@ -17,6 +17,7 @@ use crate::{
     core::{Attempted, Core, Draft},
     journal::{self, Journal, Unwritten},
     registry::target::ID_BYTES_MAX,
+    shared::{Dirty, Elsewhere, Serving, Shared},
 };
 
 /// The peer bus of a process.
@@ -26,7 +27,7 @@ use crate::{
 #[derive(Debug)]
 pub struct PeerBus {
     registry: InstanceRegistry,
-    journal: Journal,
+    journal: Arc<Journal>,
 }
 
 /// The bus as those hold it who share it.
@@ -61,8 +62,38 @@ impl PeerBus {
     pub fn with(logs_dir: &Path, options: PeerOptions) -> Self {
         let PeerOptions { clock, entropy, limits, inbox_max, sync } = options;
         let journal = Journal::new(journal::dir_of(logs_dir), Arc::clone(&clock), sync);
-        let core = Arc::new(Core::new(clock, entropy, limits, inbox_max));
-        Self { registry: InstanceRegistry { core }, journal }
+        let core = Arc::new(Core::new(clock, entropy, limits, inbox_max, None));
+        Self { registry: InstanceRegistry { core, shared: None }, journal: Arc::new(journal) }
+    }
+
+    /// A bus that shares its registry with all others of the workspace that are made so: an
+    /// instance that listens at one of them is reached from every one. Each writes a journal of its
+    /// own, and has to be served: see [`Serving`].
+    ///
+    /// The agent of `endpoint` is a worker of the queue `peers` and an orchestrator, and no other
+    /// bus has it. `engine` keeps the registry; who may write the bucket `VAK_PEERS_<workspace>`
+    /// there says who is registered.
+    ///
+    /// # Errors
+    /// [`BusError::Unavailable`] when the engine does not answer or refuses.
+    pub async fn over(
+        endpoint: Endpoint,
+        engine: Arc<dyn Engine>,
+        logs_dir: &Path,
+        options: PeerOptions,
+    ) -> Result<(Self, Serving), BusError> {
+        let PeerOptions { clock, entropy, limits, inbox_max, sync } = options;
+        let journal = Journal::new(journal::dir_of(logs_dir), Arc::clone(&clock), sync);
+        let (journal, dirty) = (Arc::new(journal), Arc::<Dirty>::default());
+        let notes = Some(Arc::clone(&dirty));
+        let core = Arc::new(Core::new(clock, entropy, limits, inbox_max, notes));
+        let bounds = (limits.lease, limits.instances_max);
+        let shared = Arc::new(Shared::new(endpoint, engine, Arc::clone(&core), dirty, bounds));
+        let mut serving =
+            Serving::new(Arc::clone(&shared), Arc::clone(&core), Arc::clone(&journal));
+        serving.open().await?;
+        let registry = InstanceRegistry { core, shared: Some(shared) };
+        Ok((Self { registry, journal }, serving))
     }
 
     /// Who is registered.
@@ -81,37 +112,64 @@ impl PeerBus {
     ///
     /// # Errors
     /// [`BusError::InstanceGone`], [`BusError::WrongSecret`], and [`BusError::Full`] when it has
-    /// as many as it may.
+    /// as many as it may; [`BusError::Unavailable`] when a shared registry cannot be told.
     pub async fn subscribe(
         &self,
         instance_id: &str,
         secret: &InstanceSecret,
     ) -> Result<Inbox, BusError> {
-        self.registry.core.subscribe(instance_id, secret.hash())
+        let Some(shared) = &self.registry.shared else {
+            return self.registry.core.subscribe(instance_id, secret.hash());
+        };
+        shared.look_up(instance_id).await?;
+        let inbox = self.registry.core.subscribe(instance_id, secret.hash())?;
+        if shared.tell(instance_id, false).await? {
+            return Ok(inbox);
+        }
+        Err(BusError::InstanceGone { instance_id: instance_id.to_owned() })
     }
 
     /// Moves the lease of an instance on.
     ///
     /// # Errors
-    /// [`BusError::InstanceGone`] and [`BusError::WrongSecret`].
+    /// [`BusError::InstanceGone`] and [`BusError::WrongSecret`]; [`BusError::Unavailable`] when a
+    /// shared registry cannot be told.
     pub async fn heartbeat(
         &self,
         instance_id: &str,
         secret: &InstanceSecret,
     ) -> Result<LiveInstance, BusError> {
-        self.registry.core.heartbeat(instance_id, secret.hash())
+        let Some(shared) = &self.registry.shared else {
+            return self.registry.core.heartbeat(instance_id, secret.hash());
+        };
+        shared.look_up(instance_id).await?;
+        let live = self.registry.core.heartbeat(instance_id, secret.hash())?;
+        if shared.tell(instance_id, true).await? {
+            return Ok(live);
+        }
+        Err(BusError::InstanceGone { instance_id: instance_id.to_owned() })
     }
 
     /// Ends a registration; its readers get what is in their inboxes and then the end. `false`
     /// when there was none, so a second time does nothing.
     ///
     /// # Errors
-    /// [`BusError::WrongSecret`].
+    /// [`BusError::WrongSecret`]; [`BusError::Unavailable`] when a shared registry cannot be told.
     pub async fn deregister(
         &self,
         instance_id: &str,
         secret: &InstanceSecret,
     ) -> Result<bool, BusError> {
+        if let Some(shared) = &self.registry.shared {
+            shared.look_up(instance_id).await?;
+            match self.registry.core.heartbeat(instance_id, secret.hash()) {
+                Ok(_) => shared.remove(instance_id).await?,
+                Err(BusError::InstanceGone { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            // That its entry is gone may have been heard by now, which ended it here as well.
+            return self.registry.core.deregister(instance_id, secret.hash()).map(|_| true);
+        }
         self.registry.core.deregister(instance_id, secret.hash())
     }
 
@@ -137,7 +195,8 @@ impl PeerBus {
     /// [`BusError::Full`] without a record; [`BusError::NoLiveInstance`],
     /// [`BusError::InstanceGone`] and [`BusError::NoSubscriber`] with one that says `dropped`;
     /// [`BusError::Journal`] when the record could not be written, whose outcome says whether a
-    /// subscriber has the message.
+    /// subscriber has the message; [`BusError::Unavailable`] with an unknown outcome when another
+    /// bus did not say whether it took the message in, which is recorded as `dropped`.
     pub async fn publish(
         &self,
         secret: &InstanceSecret,
@@ -152,7 +211,11 @@ impl PeerBus {
         target.check()?;
         let core = &self.registry.core;
         let hash = secret.hash();
-        core.verify(from.instance_id.as_deref().unwrap_or_default(), &hash)?;
+        let sender = from.instance_id.as_deref().unwrap_or_default();
+        if let Some(shared) = &self.registry.shared {
+            shared.look_up(sender).await?;
+        }
+        let definition_id = core.verify(sender, &hash)?;
         self.journal.begin().map_err(|why| refused(why, None))?;
         if self.journal.is_broken() {
             self.journal.ready().await.map_err(|why| refused(why, None))?;
@@ -162,18 +225,28 @@ impl PeerBus {
             reason: "there is no randomness".into(),
             outcome: Outcome::NotDone,
         })?;
-        let envelope = BusEnvelope {
+        let mut envelope = BusEnvelope {
             message_id: Builder::from_random_bytes(random).into_uuid().to_string(),
-            ts: String::new(),
+            ts: core.now().to_string(),
             in_reply_to,
             edge,
             // What nobody has verified is left out.
-            from: CallerIdentity { channel_origin: None, definition_id: None, ..from },
+            from: CallerIdentity {
+                channel_origin: None,
+                definition_id: Some(definition_id),
+                ..from
+            },
             to: Recipient::default(),
             delivery_state: DeliveryState::Dropped,
             payload,
         };
-        let attempted = core.attempt(Draft { envelope, secret: &hash, target }, &self.journal)?;
+        let told = match self.hand_on(&mut envelope, target).await? {
+            Elsewhere::Here => None,
+            Elsewhere::Told(told) => Some(told),
+            Elsewhere::Unsure(error) => return Err(self.unsure(envelope, error).await),
+        };
+        let draft = Draft { envelope, secret: &hash, target, told };
+        let attempted = core.attempt(draft, &self.journal)?;
         let Attempted { fate, message_id, written } = attempted;
         match (journal::wait(written).await, fate) {
             (Ok(()), fate) => fate,
@@ -187,6 +260,36 @@ impl PeerBus {
                 message_id: Some(message_id),
                 outcome: Outcome::Unknown,
             }),
+        }
+    }
+
+    /// Has other buses take the message in, where the registry is shared.
+    async fn hand_on(
+        &self,
+        envelope: &mut BusEnvelope,
+        target: &PeerTarget,
+    ) -> Result<Elsewhere, BusError> {
+        match &self.registry.shared {
+            None => Ok(Elsewhere::Here),
+            Some(shared) => shared.hand_on(envelope, target).await,
+        }
+    }
+
+    /// Records a message that another bus may have taken in, and says so.
+    async fn unsure(&self, mut envelope: BusEnvelope, error: BusError) -> BusError {
+        envelope.delivery_state = DeliveryState::Dropped;
+        let message_id = envelope.message_id.clone();
+        let written = match self.registry.core.record_unsure(envelope, &self.journal) {
+            Ok(written) => journal::wait(written).await,
+            Err(full) => return full,
+        };
+        match written {
+            Ok(()) => error,
+            Err(Unwritten(reason)) => BusError::Journal {
+                reason: format!("{reason}; the message may have been delivered: {error}"),
+                message_id: Some(message_id),
+                outcome: error.outcome(),
+            },
         }
     }
 

@@ -1,6 +1,6 @@
 //! The registry as the bus offers it: the pure machine behind a lock, with a clock and randomness.
 
-mod definition;
+pub(crate) mod definition;
 mod limits;
 pub(crate) mod machine;
 pub(crate) mod target;
@@ -14,12 +14,13 @@ pub use self::{
     machine::{InstanceMeta, LiveInstance},
     target::PeerTarget,
 };
-use crate::{BusError, InstanceSecret, core::Core};
+use crate::{BusError, InstanceSecret, core::Core, shared::Shared};
 
 /// Who is registered.
 #[derive(Debug)]
 pub struct InstanceRegistry {
     pub(crate) core: Arc<Core>,
+    pub(crate) shared: Option<Arc<Shared>>,
 }
 
 impl InstanceRegistry {
@@ -39,6 +40,10 @@ impl InstanceRegistry {
             outcome: Outcome::NotDone,
         };
         let secret = InstanceSecret::generate(self.core.entropy()).map_err(random)?;
+        if let Some(shared) = &self.shared {
+            let meta = shared.register(definition_id, project, secret.hash()).await?;
+            return Ok((meta, secret));
+        }
         let mut suffixes = [0; machine::MINTS_MAX];
         for suffix in &mut suffixes {
             let mut bytes = [0; 4];
@@ -65,9 +70,13 @@ impl InstanceRegistry {
     /// Whom a target means now. There is no way from one kind of address to the other.
     ///
     /// # Errors
-    /// [`BusError::NoLiveInstance`] of a definition, [`BusError::InstanceGone`] of an instance.
+    /// [`BusError::NoLiveInstance`] of a definition, [`BusError::InstanceGone`] of an instance;
+    /// [`BusError::Unavailable`] when a shared registry cannot be asked.
     pub async fn resolve(&self, target: &PeerTarget) -> Result<LiveInstance, BusError> {
         target.check()?;
+        if let (Some(shared), PeerTarget::Instance(instance_id)) = (&self.shared, target) {
+            shared.look_up(instance_id).await?;
+        }
         self.core.resolve(target)
     }
 

@@ -126,6 +126,13 @@ impl BucketName {
         Self(of_workspace("VAK_AGENTS", workspace).into())
     }
 
+    /// The bucket of a workspace's running instances, by which its doors share one registry of
+    /// peers: `VAK_PEERS_<workspace>`.
+    #[must_use]
+    pub fn peers(workspace: &WorkspaceId) -> Self {
+        Self(of_workspace("VAK_PEERS", workspace).into())
+    }
+
     /// The subject that stands for `key` of this bucket in access policies and on NATS.
     #[must_use]
     pub fn key_subject(&self, key: &BucketKey) -> Subject {

@@ -19,6 +19,7 @@ use crate::{
 pub struct Calls {
     endpoint: Endpoint,
     frames: Subscription,
+    among_hearers: bool,
 }
 
 /// What [`Calls`] yield.
@@ -111,7 +112,7 @@ impl Endpoint {
             return Err(Error::new(ErrorKind::Invalid, "hear calls", detail).at(&filter));
         }
         let frames = self.engine().subscribe(filter, Overflow::DropOldest { capacity }).await?;
-        Ok(Calls { endpoint: self.clone(), frames })
+        Ok(Calls { endpoint: self.clone(), frames, among_hearers: false })
     }
 
     /// Answers a question, once: with what was asked for, or with the word that it failed and why.
@@ -188,11 +189,18 @@ impl Endpoint {
 }
 
 impl Calls {
+    /// Refuses the questions of those who may ask here and may not hear what is asked: for agents
+    /// of one trade, who ask each other and take no orders.
+    pub const fn among_hearers(mut self) -> Self {
+        self.among_hearers = true;
+        self
+    }
+
     /// The next question; `None` when the bus was closed. Cancel safe.
     pub async fn next(&mut self) -> Option<Asked> {
         Some(match self.frames.next().await? {
             FeedItem::Gap { missed } => Asked::Gap { missed },
-            FeedItem::Frame(frame) => match self.endpoint.hear(&frame) {
+            FeedItem::Frame(frame) => match self.endpoint.hear(&frame, self.among_hearers) {
                 Ok(heard) => Asked::Question(Box::new(heard)),
                 Err(error) => Asked::Refused(error),
             },
@@ -201,9 +209,12 @@ impl Calls {
 }
 
 impl Endpoint {
-    fn hear(&self, frame: &crate::Frame) -> Result<Heard> {
+    fn hear(&self, frame: &crate::Frame, among_hearers: bool) -> Result<Heard> {
         self.check_certificate("hear calls")?;
-        let mut opened = self.open(frame)?;
+        let question = Filter::from(&frame.subject);
+        let mut opened = self.open_of(frame, |policy, subject| {
+            policy.can_publish(subject) && (!among_hearers || policy.can_subscribe(&question))
+        })?;
         let refused = |kind, why| Error::new(kind, "hear calls", why).at(&frame.subject);
         let Some(reply) = frame.reply.clone() else {
             return Err(refused(ErrorKind::Invalid, "the question names no place for an answer"));

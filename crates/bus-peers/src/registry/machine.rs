@@ -1,5 +1,7 @@
 //! The registry as a pure machine: commands and the time go in, what ended and what is so come out.
 
+mod adopted;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bus_envelope::Timestamp;
@@ -45,8 +47,10 @@ pub struct InstanceMeta {
 pub struct LiveInstance {
     /// What everybody may know.
     pub meta: InstanceMeta,
-    /// How many subscriptions listen for it.
+    /// How many subscriptions listen for it at this bus.
     pub subscriptions: usize,
+    /// The other buses at which somebody listens for it.
+    pub holders: BTreeSet<String>,
     /// When its lease ends unless it is heard of.
     pub expires: Timestamp,
 }
@@ -95,6 +99,20 @@ pub enum Command {
         instance_id: String,
         /// Its proof.
         secret: SecretHash,
+    },
+    /// Another bus registered the instance, or says who listens for it now.
+    Adopt {
+        /// The instance.
+        meta: InstanceMeta,
+        /// What is kept of its secret.
+        secret: SecretHash,
+        /// The other buses at which somebody listens for it.
+        holders: BTreeSet<String>,
+    },
+    /// Another bus says that the instance is gone.
+    Forget {
+        /// The instance.
+        instance_id: String,
     },
     /// Nothing but time has passed.
     Tick,
@@ -173,6 +191,12 @@ impl Registry {
                 }
                 Err(error) => Err(error),
             },
+            Command::Adopt { meta, secret, holders } => Ok(self.adopt(meta, secret, holders, now)),
+            Command::Forget { instance_id } => {
+                let seq = self.by_id.get(&instance_id).copied();
+                ended.extend(seq.and_then(|seq| self.remove(seq)));
+                Ok(Done::Nothing)
+            }
             Command::Tick => Ok(Done::Nothing),
         };
         Effects { ended, done }
@@ -285,17 +309,21 @@ impl Registry {
             return Err(BusError::InstanceIdCollision { definition_id, tries: suffixes.len() });
         };
         self.minted.insert(suffix);
-        self.seq_last += 1;
-        let (seq, instance_id) = (self.seq_last, format!("{definition_id}~{suffix:08x}"));
+        let (seq, instance_id) = (self.seq_last + 1, format!("{definition_id}~{suffix:08x}"));
         let registered_at = now.to_string();
         let meta = InstanceMeta { instance_id, definition_id, project, registered_at, seq };
-        let expires = now.plus(self.limits.lease);
+        self.insert(meta.clone(), secret, now);
+        Ok(meta)
+    }
+
+    fn insert(&mut self, meta: InstanceMeta, secret: SecretHash, now: Timestamp) {
+        let (seq, expires) = (meta.seq, now.plus(self.limits.lease));
+        self.seq_last = self.seq_last.max(seq);
         self.leases.insert((expires, seq));
         self.by_id.insert(meta.instance_id.clone(), seq);
         self.by_definition.entry(meta.definition_id.clone()).or_default().live.insert(seq);
-        let live = LiveInstance { meta: meta.clone(), subscriptions: 0, expires };
+        let live = LiveInstance { meta, subscriptions: 0, holders: BTreeSet::new(), expires };
         self.instances.insert(seq, Instance { live, secret });
-        Ok(meta)
     }
 
     fn renew(&mut self, seq: u64, now: Timestamp) -> Done {
@@ -319,10 +347,8 @@ impl Registry {
                 return Err(BusError::Full { what: "subscriptions", max });
             }
             live.subscriptions += 1;
-            if let Some(definition) = self.by_definition.get_mut(&live.meta.definition_id) {
-                definition.attached.insert(seq);
-            }
         }
+        self.mark(seq);
         Ok(self.renew(seq, now))
     }
 
@@ -332,12 +358,9 @@ impl Registry {
             return Done::Nothing;
         };
         live.subscriptions = live.subscriptions.saturating_sub(1);
-        if live.subscriptions == 0
-            && let Some(definition) = self.by_definition.get_mut(&live.meta.definition_id)
-        {
-            definition.attached.remove(&seq);
-        }
-        Done::Live(live.clone())
+        let live = live.clone();
+        self.mark(seq);
+        Done::Live(live)
     }
 
     fn remove(&mut self, seq: u64) -> Option<InstanceMeta> {

@@ -1,9 +1,9 @@
 //! Ids, leases, and who is meant by a target.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
-use super::support::{Loaded, Stage, definition, instance};
-use crate::{BusError, InstanceSecret, Limits, MINTS_MAX, PeerOptions};
+use super::support::{Stage, definition, instance, others_turn};
+use crate::{BusError, InstanceSecret, Limits, PeerOptions};
 
 #[tokio::test]
 async fn list_returns_live_instances() {
@@ -121,37 +121,6 @@ async fn bypass_failure_is_distinguishable_from_never_existed() {
 }
 
 #[tokio::test]
-async fn register_re_mints_on_a_suffix_collision() {
-    // Eight draws for the first, of which it takes one; the first seven of the second are taken.
-    let draws = [vec![7; MINTS_MAX], vec![7; MINTS_MAX - 1], vec![8]].concat();
-    let entropy = std::sync::Arc::new(Loaded(Mutex::new(draws)));
-    let stage = Stage::with(PeerOptions { entropy, ..PeerOptions::default() });
-    let ids = [stage.peer("coder").await.id, stage.peer("coder").await.id];
-    assert_eq!(ids, ["coder~00000007", "coder~00000008"]);
-}
-
-#[tokio::test]
-async fn register_fails_loudly_when_every_mint_collides() {
-    let entropy = std::sync::Arc::new(Loaded(Mutex::new(vec![7])));
-    let stage = Stage::with(PeerOptions { entropy, ..PeerOptions::default() });
-    let coder = stage.peer("coder").await;
-    let refused = stage.bus.registry().register("coder", None).await.unwrap_err();
-    assert_eq!(refused.code(), "instance-id-collision");
-    let live = stage.bus.registry().live().await.unwrap();
-    assert_eq!(live.into_iter().map(|live| live.meta).collect::<Vec<_>>(), [coder.meta]);
-}
-
-#[tokio::test]
-async fn the_id_of_an_instance_that_is_gone_is_not_given_out_again() {
-    let entropy = std::sync::Arc::new(Loaded(Mutex::new(vec![7])));
-    let stage = Stage::with(PeerOptions { entropy, ..PeerOptions::default() });
-    let coder = stage.peer("coder").await;
-    stage.bus.deregister(&coder.id, &coder.secret).await.unwrap();
-    let refused = stage.bus.registry().register("coder", None).await.unwrap_err();
-    assert_eq!(refused.code(), "instance-id-collision");
-}
-
-#[tokio::test]
 async fn a_registration_ends_when_nothing_is_heard_of_it() {
     let stage = Stage::new();
     let coder = stage.peer("coder").await;
@@ -185,8 +154,10 @@ async fn whatever_an_instance_does_moves_its_lease_on() {
     let inbox = stage.inbox(&coder).await;
     stage.clock.pass(step);
     assert!(inbox.renew());
+    others_turn().await;
     stage.clock.pass(step);
     stage.send(&coder, &definition("coder"), "to myself").await.unwrap();
+    others_turn().await;
     stage.clock.pass(step);
     assert!(stage.bus.registry().resolve_instance(&coder.id).await.is_ok());
 }

@@ -1,6 +1,7 @@
 //! A bus with a clock that stands still, its instances, and its journal read back.
 
 use std::{
+    marker::PhantomData,
     path::Path,
     sync::{
         Arc, Mutex,
@@ -67,13 +68,31 @@ pub(super) struct Peer {
     pub(super) secret: InstanceSecret,
 }
 
-pub(super) struct Stage {
+/// A bus of one form, alone.
+pub(super) struct Staged<F> {
     pub(super) logs: tempfile::TempDir,
     pub(super) clock: Arc<HandClock>,
     pub(super) bus: PeerBus,
+    pub(super) form: PhantomData<F>,
 }
 
-impl Stage {
+/// How a bus is made.
+pub(super) trait Form {
+    fn make(logs: &Path, options: PeerOptions) -> PeerBus;
+}
+
+/// A bus that lives in its process.
+pub(super) struct Local;
+
+pub(super) type Stage = Staged<Local>;
+
+impl Form for Local {
+    fn make(logs: &Path, options: PeerOptions) -> PeerBus {
+        PeerBus::with(logs, options)
+    }
+}
+
+impl<F: Form> Staged<F> {
     pub(super) fn new() -> Self {
         Self::with(PeerOptions::default())
     }
@@ -81,8 +100,8 @@ impl Stage {
     pub(super) fn with(options: PeerOptions) -> Self {
         let (logs, clock) = (tempfile::tempdir().unwrap(), HandClock::new());
         let options = PeerOptions { clock: clock.clone(), ..options };
-        let bus = PeerBus::with(logs.path(), options);
-        Self { logs, clock, bus }
+        let bus = F::make(logs.path(), options);
+        Self { logs, clock, bus, form: PhantomData }
     }
 
     pub(super) async fn peer(&self, definition: &str) -> Peer {
@@ -189,4 +208,11 @@ pub(super) fn spawned<T: Send + 'static>(
     task: impl Future<Output = T> + Send + 'static,
 ) -> tokio::task::JoinHandle<T> {
     tokio::spawn(task)
+}
+
+/// Lets the tasks beside the test do what they have to do.
+pub(super) async fn others_turn() {
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
 }
