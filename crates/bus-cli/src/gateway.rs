@@ -1,4 +1,6 @@
-//! `--metrics-listen`: the loopback HTTP door of a daemon, a worker or a swarm.
+//! `--metrics-listen` and `--http-listen`: the HTTP door of a daemon, a worker or a swarm.
+
+mod agents;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -11,8 +13,10 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
+    args::UpArgs,
     commands::DaemonCounts,
     error::{CliError, Exit},
+    home::Home,
 };
 
 /// Listens where the option says; nowhere without it.
@@ -32,6 +36,17 @@ pub(crate) async fn bind(address: Option<SocketAddr>) -> Result<Option<Gateway>,
     Ok(Some(bound))
 }
 
+/// Opens the door of a daemon, for scrapers or for agents too, where its options say.
+///
+/// # Errors
+/// As [`bind`], and when the secret or the certificate of the door cannot be had.
+pub(crate) async fn open(args: &UpArgs, home: &Home) -> Result<Option<Gateway>, CliError> {
+    match args.http_listen {
+        Some(address) => agents::open(address, args, home).await.map(Some),
+        None => bind(args.metrics_listen).await,
+    }
+}
+
 /// Has it answer while this process works, if there is one. It ends with what is returned.
 #[expect(clippy::disallowed_methods, reason = "the command line is one of the places that spawn")]
 pub(crate) fn answer(gateway: Option<Gateway>, working: Working) -> Option<DropGuard> {
@@ -42,7 +57,7 @@ pub(crate) fn answer(gateway: Option<Gateway>, working: Working) -> Option<DropG
 
 /// Where it is asked, if there is one.
 pub(crate) fn url(gateway: Option<&Gateway>) -> Option<String> {
-    gateway.map(|gateway| format!("http://{}", gateway.address()))
+    gateway.map(Gateway::url)
 }
 
 /// What `--metrics-listen` takes.

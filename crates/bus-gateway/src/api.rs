@@ -41,6 +41,11 @@ impl Api {
         Self { limits, ..self }
     }
 
+    /// The bus behind the routes.
+    pub(crate) fn peers(&self) -> SharedBus {
+        Arc::clone(&self.peers)
+    }
+
     /// Who is let in, and the routes, which let nobody else in.
     pub(crate) fn into_routes(self) -> (Arc<Admission>, Router) {
         let meters = Mutex::new(Meters::new(self.limits));
@@ -93,7 +98,7 @@ impl Admission {
         let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
         meters.take(client, Instant::now()).map_err(|again_after| {
             let what = "this client asks too often";
-            Refused::new(StatusCode::TOO_MANY_REQUESTS, "too_often", what).again_after(again_after)
+            Refused::new(StatusCode::TOO_MANY_REQUESTS, "too-often", what).again_after(again_after)
         })
     }
 }

@@ -52,14 +52,14 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refused> {
         return Ok(());
     }
     let what = "expected Content-Type: application/json and no Content-Encoding";
-    Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", what).and_ends())
+    Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", what).and_ends())
 }
 
 async fn read(body: Body) -> Result<Bytes, Refused> {
     let most = Gateway::BODY_BYTES_MAX;
     let too_large = || {
         let what = format!("a body has at most {most} bytes");
-        Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", what).and_ends()
+        Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", what).and_ends()
     };
     // What is told of the length is believed where it is too much.
     if body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
@@ -71,7 +71,7 @@ async fn read(body: Body) -> Result<Bytes, Refused> {
         Ok(Err(_)) => Err(malformed("the body broke off".to_owned()).and_ends()),
         Err(_late) => {
             let what = format!("a body takes at most {} s", Gateway::BODY_WITHIN.as_secs());
-            Err(Refused::new(StatusCode::REQUEST_TIMEOUT, "too_slow", what).and_ends())
+            Err(Refused::new(StatusCode::REQUEST_TIMEOUT, "too-slow", what).and_ends())
         }
     }
 }

@@ -12,6 +12,7 @@ use axum::{
     routing::get,
 };
 use bus_core::ErrorKind;
+use bus_peers::SharedBus;
 use hyper::body::Body as _;
 use serde_json::Value;
 use tokio::{
@@ -149,10 +150,13 @@ impl Gateway {
         self.address
     }
 
-    /// Whether clients come through TLS.
+    /// How clients ask for it: by its address, or beyond the loopback by the first of its names.
     #[must_use]
-    pub const fn is_tls(&self) -> bool {
-        self.tls.is_some()
+    pub fn url(&self) -> String {
+        match self.tls.as_ref().and_then(|tls| tls.names().first()) {
+            Some(name) => format!("https://{name}:{}", self.address.port()),
+            None => format!("http://{}", self.address),
+        }
     }
 
     /// Answers for `api` as well.
@@ -170,6 +174,7 @@ impl Gateway {
             Some(tls) => Guard::beyond(address, tls.names()),
             None => Guard::new(address),
         };
+        let peers = api.as_ref().map(Api::peers);
         let (admission, api) = api.map(Api::into_routes).unzip();
         let entry = Entry { guard, admission, is_public: tls.is_some() };
         let routes = routes(door, entry, api.unwrap_or_default());
@@ -182,7 +187,7 @@ impl Gateway {
                 Ok::<_, io::Error>((stream, places.enter().await))
             };
             let entered = tokio::select! {
-                () = cancel.cancelled() => return,
+                () = cancel.cancelled() => break,
                 entered = entered => entered,
             };
             while open.try_join_next().is_some() {}
@@ -198,6 +203,20 @@ impl Gateway {
                 }
             }
         }
+        drop(open);
+        if let Some(peers) = peers {
+            close(&peers).await;
+        }
+    }
+}
+
+/// Writes what is under way to the journal, and tells what was found wrong in it.
+async fn close(peers: &SharedBus) {
+    for (file, tail) in peers.take_mended() {
+        tracing::warn!(file = %file.display(), ?tail, "the end of a journal was mended");
+    }
+    if let Err(error) = peers.close().await {
+        tracing::warn!(%error, "the journal of the peers was not closed");
     }
 }
 
@@ -223,20 +242,21 @@ struct Entry {
 }
 
 impl Entry {
-    fn check(&self, request: &Request) -> Result<(), Response> {
+    /// The answer to a request that is not let in.
+    fn refuses(&self, request: &Request) -> Option<Response> {
         match self.guard.check(request.uri(), request.headers()) {
             Ok(()) => {}
-            Err(Refusal::Foreign) => return Err(StatusCode::FORBIDDEN.into_response()),
-            Err(Refusal::Ambiguous) => return Err(StatusCode::BAD_REQUEST.into_response()),
+            Err(Refusal::Foreign) => return Some(StatusCode::FORBIDDEN.into_response()),
+            Err(Refusal::Ambiguous) => return Some(StatusCode::BAD_REQUEST.into_response()),
         }
         if !self.is_public || request.uri().path() == "/healthz" {
-            return Ok(());
+            return None;
         }
         match &self.admission {
             Some(admission) => {
-                admission.knows(request.headers()).map_err(IntoResponse::into_response)
+                admission.knows(request.headers()).err().map(IntoResponse::into_response)
             }
-            None => Err(StatusCode::FORBIDDEN.into_response()),
+            None => Some(StatusCode::FORBIDDEN.into_response()),
         }
     }
 }
@@ -244,9 +264,9 @@ impl Entry {
 async fn enter(State(entry): State<Arc<Entry>>, request: Request, next: Next) -> Response {
     let place = request.extensions().get::<Arc<Place>>().cloned();
     let has_body = !request.body().is_end_stream();
-    let mut response = match entry.check(&request) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused,
+    let mut response = match entry.refuses(&request) {
+        None => next.run(request).await,
+        Some(refused) => refused,
     };
     let keeps = response.extensions_mut().remove::<Keeps>().is_some();
     if let Some(place) = place.as_ref().filter(|_| !keeps && has_body) {

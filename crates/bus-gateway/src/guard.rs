@@ -37,11 +37,7 @@ impl Guard {
     }
 
     /// Refuses what is not an honest question to this door; before anything else looks at it.
-    pub(crate) fn check(
-        &self,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let is_ours = |host: &str| self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(host));
         let origin_is_ours = |origin: &str| origin.strip_prefix(self.scheme).is_some_and(is_ours);
         let asked = only(headers, &header::HOST)?.is_some_and(is_ours)
@@ -71,7 +67,10 @@ fn with_port(names: &[&str], port: u16, usual: u16) -> Vec<String> {
 }
 
 /// The value of a header that may be there once.
-pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
+pub(crate) fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),

@@ -1,10 +1,11 @@
-//! What the routes take and answer, as an OpenAPI document.
+//! What the routes take and answer, in the form of `OpenAPI`.
 
 use axum::{Router, http::header, response::IntoResponse as _, routing::get};
 
 /// Where it is: it needs no login, and holds nothing of this process.
 pub(crate) fn route() -> Router {
-    let document = async || ([(header::CONTENT_TYPE, "application/json")], DOCUMENT).into_response();
+    let document =
+        async || ([(header::CONTENT_TYPE, "application/json")], DOCUMENT).into_response();
     Router::new().route(PATH, get(document))
 }
 

@@ -21,8 +21,8 @@ pub struct Rate {
 /// How often clients may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// One instance: what it publishes, its heartbeats, its subscriptions. Default: 25,000 a
-    /// second, 25,000 at once.
+    /// One instance: what it publishes, its heartbeats, its subscriptions. Default: 40,000 a
+    /// second, 40,000 at once.
     pub instance: Rate,
     /// All that is asked with the bearer secret alone, such as registering. Default: 2,000 a
     /// second, 12,000 at once.
@@ -46,7 +46,7 @@ impl Default for Limits {
             Rate::per_second(number(per_second), number(burst))
         };
         Self {
-            instance: rate(25_000, 25_000),
+            instance: rate(40_000, 40_000),
             bearer: rate(2_000, 12_000),
             strangers: rate(20, 50),
         }

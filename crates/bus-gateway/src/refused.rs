@@ -32,7 +32,14 @@ impl Refused {
         code: &'static str,
         error: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { status, code, error: error.into(), retry_after: None, keeps: true, may_be_done: false }
+        Self {
+            status,
+            code,
+            error: error.into(),
+            retry_after: None,
+            keeps: true,
+            may_be_done: false,
+        }
     }
 
     /// Ends the connection with it.

@@ -41,6 +41,21 @@ pub(crate) struct UpArgs {
     /// port 0 takes a free one.
     #[arg(long, value_name = "IP:PORT", value_parser = loopback)]
     pub(crate) metrics_listen: Option<SocketAddr>,
+    /// Answer HTTP there for agents as well: they register, send to each other and listen, with the
+    /// secret in the file http.secret of the data directory. On this machine alone, unless
+    /// --http-cert is given.
+    #[arg(long, value_name = "IP:PORT", conflicts_with = "metrics_listen")]
+    pub(crate) http_listen: Option<SocketAddr>,
+    /// The certificate of that door, in PEM: others than this machine may come then, through TLS.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "http_listen")]
+    #[arg(requires_all = ["http_key", "http_name"])]
+    pub(crate) http_cert: Option<PathBuf>,
+    /// The private file with the key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "http_cert")]
+    pub(crate) http_key: Option<PathBuf>,
+    /// A host by which clients ask for it. Repeatable.
+    #[arg(long, value_name = "HOST", requires = "http_cert")]
+    pub(crate) http_name: Vec<String>,
     /// What to do about each task that is given up: a command that gets the dead letter as JSON on
     /// its stdin, or an https URL that it is posted to [default: what the settings say].
     #[arg(long, value_name = "CMD|URL")]
@@ -50,7 +65,7 @@ pub(crate) struct UpArgs {
     pub(crate) on_approval: Option<String>,
     /// Start nothing: say whether a daemon runs, as `vakbus status` does.
     #[arg(long, conflicts_with_all = ["sync", "nats", "hub_url", "metrics_listen"])]
-    #[arg(conflicts_with_all = ["on_dead_letter", "on_approval"])]
+    #[arg(conflicts_with_all = ["http_listen", "on_dead_letter", "on_approval"])]
     pub(crate) check: bool,
 }
 
@@ -114,11 +129,17 @@ With --metrics-listen it answers HTTP on this machine: /metrics is OpenMetrics t
 workspace and how the queues stand), /readyz is 200 when the engine answers. Nobody has to log in;
 web pages are refused. The address is in the line that says ready, as \"http\" with --json.
 
+With --http-listen agents in any language come by HTTP: they register, publish and listen below
+/api/v1/bus, and /api/v1/openapi.json says how. Whoever has DATA_DIR/http.secret may; it is made the
+first time, and a new one takes its place when the file is removed and the daemon started again.
+Messages are recorded in DATA_DIR/logs/bus. /metrics and the rest are answered there too.
+
 Examples:
   vakbus up
   vakbus up --on-dead-letter 'jq -r .reason >> failed.txt' --on-approval https://chat.example/hook
   vakbus up --hub-url tls://hub.example:4222 --hub-creds hub.creds
   vakbus up --nats --listen 0.0.0.0:4222
   vakbus up --metrics-listen 127.0.0.1:9100
+  vakbus up --http-listen 127.0.0.1:9100
   vakbus up --sync 100ms --data-dir /srv/vakbus
   vakbus status --json";

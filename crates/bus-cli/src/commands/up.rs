@@ -78,7 +78,7 @@ async fn serve(args: &UpArgs, global: &Global) -> Result<Exit, CliError> {
         return Err(second(&paths));
     }
     leave_nats(&paths).await?;
-    let gateway = gateway::bind(args.metrics_listen).await?;
+    let gateway = gateway::open(args, &home).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let (engine, disk) = tokio::select! {
         opened = open(args, global, &paths, &clock) => opened?,

@@ -45,6 +45,7 @@ mod nats_swarm;
 mod nats_up;
 mod outbox;
 mod output;
+mod peers;
 mod ptys;
 mod readers;
 mod receipts;

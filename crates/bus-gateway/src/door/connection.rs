@@ -1,6 +1,6 @@
 //! One connection, from its first byte to its last.
 
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -8,7 +8,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
@@ -26,7 +26,11 @@ pub(crate) async fn serve(
     let _slower = stream.set_nodelay(true);
     let place = Arc::new(place);
     let Some(tls) = tls else { return answer(stream, place, routes).await };
-    match timeout(HEAD_WITHIN, tls.accept(stream)).await {
+    let shaken = tokio::select! {
+        shaken = timeout(HEAD_WITHIN, tls.accept(stream)) => shaken,
+        () = is_needed_for_a_while(&place) => return,
+    };
+    match shaken {
         Ok(Ok(stream)) => answer(stream, place, routes).await,
         Ok(Err(error)) => tracing::debug!(%error, "no TLS came of a connection"),
         Err(_late) => tracing::debug!("no TLS came of a connection in time"),
@@ -43,8 +47,14 @@ where
         service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Arc::clone(&place));
             let mut routes = routes.clone();
-            // A router is always ready, and has no errors.
-            async move { Ok::<_, Infallible>(routes.call(request.map(Body::new)).await?) }
+            // A router is always ready.
+            let place = Arc::clone(&place);
+            async move {
+                place.answers(true);
+                let answer = routes.call(request.map(Body::new)).await;
+                place.answers(false);
+                answer
+            }
         })
     };
     let mut connection = http1::Builder::new();
@@ -61,7 +71,9 @@ where
             place.leave();
             match timeout(LEAVES_WITHIN, &mut served).await {
                 Ok(ended) => ended,
-                Err(_silent) => {
+                // Nor does one that is in the middle of a head, which nobody has done anything of.
+                Err(_silent) if place.owes_nothing() => return,
+                Err(_busy) => {
                     served.as_mut().graceful_shutdown();
                     served.await
                 }
@@ -71,6 +83,12 @@ where
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke off");
     }
+}
+
+/// Waits until somebody needs the place, and has for as long as one may be silent.
+async fn is_needed_for_a_while(place: &Place) {
+    place.is_needed().await;
+    sleep(LEAVES_WITHIN).await;
 }
 
 /// How long the head of a request may take; as long a connection may be silent between two.

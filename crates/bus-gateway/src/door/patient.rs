@@ -49,6 +49,7 @@ impl<T> Patient<T> {
         context: &mut Context<'_>,
         tried: Poll<io::Result<R>>,
     ) -> Poll<io::Result<R>> {
+        self.place.writes(tried.is_pending());
         if tried.is_ready() {
             self.stuck = None;
             return tried;

@@ -32,6 +32,10 @@ pub(crate) struct Place {
     leaves_unread: AtomicBool,
     /// Whether its next answer is its last.
     is_leaving: AtomicBool,
+    /// Whether an answer is being made.
+    is_answering: AtomicBool,
+    /// Whether the other end has yet to take what is written.
+    is_writing: AtomicBool,
 }
 
 impl Places {
@@ -59,8 +63,10 @@ impl Places {
             }
         };
         let held = Mutex::new((permit, false));
-        let (leaves_unread, is_leaving) = (AtomicBool::new(false), AtomicBool::new(false));
-        Place { places: Arc::clone(self), held, leaves_unread, is_leaving }
+        let [leaves_unread, is_leaving, is_answering, is_writing] =
+            [(); 4].map(|()| AtomicBool::new(false));
+        let places = Arc::clone(self);
+        Place { places, held, leaves_unread, is_leaving, is_answering, is_writing }
     }
 }
 
@@ -79,8 +85,23 @@ impl Place {
         self.places.crowded.notified().await;
         if self.held.lock().unwrap_or_else(PoisonError::into_inner).1 {
             self.places.crowded.notify_one();
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
+    }
+
+    /// Notes whether an answer is being made.
+    pub(crate) fn answers(&self, is_so: bool) {
+        self.is_answering.store(is_so, Ordering::Relaxed);
+    }
+
+    /// Notes whether the other end has yet to take what is written.
+    pub(crate) fn writes(&self, is_so: bool) {
+        self.is_writing.store(is_so, Ordering::Relaxed);
+    }
+
+    /// Whether nothing is owed to the other end, which may have sent a part of a request.
+    pub(crate) fn owes_nothing(&self) -> bool {
+        !self.is_answering.load(Ordering::Relaxed) && !self.is_writing.load(Ordering::Relaxed)
     }
 
     /// Notes that its next answer is its last.

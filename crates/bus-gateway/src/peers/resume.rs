@@ -8,6 +8,7 @@ use std::{
 };
 
 use bus_peers::{BusEnvelope, DeliveryState, JournalRecord};
+use tokio::sync::Semaphore;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub(super) struct Missed {
 /// message `last`. What cannot be read is nothing, and not whole.
 #[expect(clippy::disallowed_methods, reason = "reading files takes a thread that may wait")]
 pub(super) async fn since(newest: PathBuf, instance: String, last: String) -> Missed {
+    // The semaphore is never closed.
+    let _turn = READERS.acquire().await.ok();
     let read = tokio::task::spawn_blocking(move || {
         let mut missed = Missed::default();
         let looked = files(&newest)?;
@@ -99,6 +102,9 @@ impl Missed {
         }
     }
 }
+
+/// How many look at a time: what one asks for with a short header is much to read.
+static READERS: Semaphore = Semaphore::const_new(2);
 
 /// How many files are looked at: that of today and the one before.
 const FILES_MAX: usize = 2;

@@ -118,7 +118,6 @@ impl Peers {
         }
         all
     }
-
 }
 
 impl Client {
@@ -178,12 +177,7 @@ impl Client {
         self.ask(&format!("GET {path}"), &[], None).await
     }
 
-    pub(crate) async fn post(
-        &mut self,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: &str,
-    ) -> Reply {
+    pub(crate) async fn post(&mut self, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         self.ask(&format!("POST {path}"), headers, Some(body)).await
     }
 

@@ -138,7 +138,7 @@ async fn a_body_of_400_mb_is_refused_before_it_comes() {
     let mut client = peers.client().await;
     client.send(promised(&peers, "Content-Length: 400000000").as_bytes()).await;
     let reply = client.reply().await;
-    assert_eq!((reply.status, reply.code().as_str()), (413, "too_large"));
+    assert_eq!((reply.status, reply.code().as_str()), (413, "too-large"));
     assert!(client.is_closed().await);
 }
 
@@ -152,7 +152,7 @@ async fn a_body_that_does_not_end_is_refused_where_it_is_too_long() {
         client.send(chunk.as_bytes()).await;
     }
     let reply = client.reply().await;
-    assert_eq!((reply.status, reply.code().as_str()), (413, "too_large"));
+    assert_eq!((reply.status, reply.code().as_str()), (413, "too-large"));
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn a_body_that_comes_too_slowly_is_408() {
     client.send(b"{").await;
     tokio::time::pause();
     let reply = client.reply().await;
-    assert_eq!((reply.status, reply.code().as_str()), (408, "too_slow"));
+    assert_eq!((reply.status, reply.code().as_str()), (408, "too-slow"));
     assert!(client.is_closed().await);
 }
 
@@ -298,7 +298,7 @@ async fn an_instance_that_asks_too_often_is_told_when_to_come_again_and_others_a
         assert_eq!(client.publish(&chief, to.clone(), "x").await.status, 404);
     }
     let reply = client.publish(&chief, to.clone(), "x").await;
-    assert_eq!((reply.status, reply.code().as_str()), (429, "too_often"));
+    assert_eq!((reply.status, reply.code().as_str()), (429, "too-often"));
     let again = reply.head.lines().find_map(|line| line.strip_prefix("retry-after: ")).unwrap();
     assert!((1..=3600).contains(&again.parse().unwrap()), "{again}");
     assert_eq!(client.publish(&worker, to, "x").await.status, 404);

@@ -6,11 +6,7 @@ use crate::client::{Instance, Peers, SECRET, message};
 
 /// Three instances of a door: who poses, as whom, and to whom.
 async fn three(peers: &Peers) -> [Instance; 3] {
-    [
-        peers.instance("worker").await,
-        peers.instance("chief").await,
-        peers.instance("coder").await,
-    ]
+    [peers.instance("worker").await, peers.instance("chief").await, peers.instance("coder").await]
 }
 
 #[tokio::test]

@@ -270,3 +270,15 @@ async fn asking_for_the_head_of_a_subscription_opens_none() {
     assert_eq!(reply.status, 405);
     assert!(peers.bus.registry().live().await.unwrap()[0].subscriptions == 0);
 }
+
+#[tokio::test]
+async fn ten_thousand_register_one_after_the_other() {
+    let peers = Peers::open().await;
+    let mut client = peers.client().await;
+    for _ in 0..10_000 {
+        let reply = registers(&mut client, r#"{"definition_id":"worker"}"#).await;
+        assert_eq!(reply.status, 201, "{reply:?}");
+    }
+    let listed = client.get(INSTANCES).await.json();
+    assert_eq!(listed["instances"].as_array().unwrap().len(), 10_000);
+}

@@ -54,7 +54,7 @@ pub(super) async fn supervise(args: &UpArgs, global: &Global) -> Result<Exit, Cl
     check_free(&paths).await?;
     drop(Workspace::open_or_new(&home, &global.workspace)?);
     let (hub, hooks) = (Hub::of(args, global, &home)?, Hooks::of(args, global)?);
-    let gateway = gateway::bind(args.metrics_listen).await?;
+    let gateway = gateway::open(args, &home).await?;
     paths.run.create()?;
     let binary = find_server(None).map_err(|error| failed(&error))?;
     let (version, program) = (binary.version(), binary.path().display().to_string());
@@ -320,7 +320,7 @@ pub(super) async fn keep_house(args: &UpArgs, global: &Global) -> Result<Exit, C
     let Some(place) = NatsPlace::find(global, &home, &secrets)? else {
         return Err(CliError::usage("no server is named").next("give --nats-url"));
     };
-    let gateway = gateway::bind(args.metrics_listen).await?;
+    let gateway = gateway::open(args, &home).await?;
     let registrar = Box::new(Registrar::of(&place)?);
     let site = Site::Servers(Box::new(place.clone()), registrar);
     let mut grounds = Grounds::new(home.clone(), site);
