@@ -48,7 +48,7 @@ pub(super) struct Live {
 
 impl From<LiveInstance> for Live {
     fn from(live: LiveInstance) -> Self {
-        let LiveInstance { meta, subscriptions, expires } = live;
+        let LiveInstance { meta, subscriptions, expires, .. } = live;
         Self { meta, subscriptions, expires: expires.to_string() }
     }
 }
