@@ -260,14 +260,14 @@ async fn a_listener_that_takes_nothing_is_let_go_and_the_others_are_not_slowed()
         assert_eq!(healthy.next().await.unwrap().name, "", "it misses nothing");
     }
     let subscriptions = async || peers.bus.registry().live().await.unwrap()[1].subscriptions;
-    assert_eq!(subscriptions().await, 2);
     tokio::time::pause();
-    // The healthy one is sent a sign of life, again and again, until the other one is let go.
+    // The healthy one is sent a sign of life, again and again, until the other one is let go, which
+    // on a slow machine it may have been before.
     while subscriptions().await == 2 {
         healthy.any().await.unwrap();
     }
-    drop(wedged);
     assert_eq!(subscriptions().await, 1);
+    drop(wedged);
 }
 
 #[tokio::test]
