@@ -78,12 +78,14 @@ pub(super) struct LeftOut {
     pub(super) count: u64,
     /// Why that one cannot.
     pub(super) why: String,
+    /// How a command ends that comes to nothing because of it.
+    pub(super) exit: Exit,
 }
 
 impl LeftOut {
     /// The same for people.
     pub(super) fn told(&self) -> String {
-        let Self { from, count, why } = self;
+        let Self { from, count, why, .. } = self;
         let records = out::counted(*count, "record is", "records are");
         format!("{records} left out, from position {from} on: {why}", from = from.0)
     }
@@ -97,7 +99,7 @@ impl LeftOut {
 pub(super) async fn beginning(
     endpoint: &Endpoint,
     session: &SessionId,
-    mut doubt: impl FnMut(&Kept) -> Option<String>,
+    mut doubt: impl FnMut(&Kept) -> Option<CliError>,
 ) -> Result<Beginning, CliError> {
     let filter = filter(endpoint, Some(session));
     let mut stored = endpoint.replay(planes::receipts_stream()?, filter).await?;
@@ -112,12 +114,16 @@ pub(super) async fn beginning(
             Ok(envelope) => Kept { stored: time, envelope },
             Err(error) => {
                 let why = format!("that record is damaged: {error}");
-                beginning.left_out = Some(LeftOut { from: seq, count: 1, why });
+                let exit = Exit::Failed;
+                beginning.left_out = Some(LeftOut { from: seq, count: 1, why, exit });
                 continue;
             }
         };
         match doubt(&kept) {
-            Some(why) => beginning.left_out = Some(LeftOut { from: seq, count: 1, why }),
+            Some(doubt) => {
+                let (why, exit) = (doubt.what().to_owned(), doubt.code());
+                beginning.left_out = Some(LeftOut { from: seq, count: 1, why, exit });
+            }
             None => beginning.shown.push((seq, kept)),
         }
     }
@@ -131,21 +137,25 @@ pub(super) async fn beginning(
         (Some(left_out), true) => {
             let what = format!("nothing can be shown of {session}: {}", left_out.told());
             let next = format!("vakbus receipts show {} shows what can be read", left_out.from.0);
-            Err(CliError::new(Exit::Failed, what).next(next))
+            Err(CliError::new(left_out.exit, what).next(next))
         }
     }
 }
 
 /// Says of each envelope in turn why nobody can vouch for it, when nobody can: who signed it is not
 /// known or had no right to, or it does not follow the one before.
-pub(super) fn unvouched(roster: &Roster) -> impl FnMut(&Kept) -> Option<String> {
+pub(super) fn unvouched(roster: &Roster) -> impl FnMut(&Kept) -> Option<CliError> {
     let mut heads = HashMap::new();
     move |kept| {
         let envelope = &kept.envelope;
         let checked = roster.verify_record(envelope, &envelope.compute_hash(), kept.stored);
         match checked {
-            Ok(_) => is_unlinked(envelope, &mut heads),
-            Err(error) => Some(format!("that of {}: {error}", envelope.lineage.agent)),
+            Ok(_) => is_unlinked(envelope, &mut heads).map(|why| CliError::new(Exit::Failed, why)),
+            // It says since when a key is revoked.
+            Err(error) => Some(kept.signer(roster).err().unwrap_or_else(|| {
+                let what = format!("that of {}: {error}", envelope.lineage.agent);
+                CliError::new(Exit::Refused, what)
+            })),
         }
     }
 }
