@@ -129,7 +129,7 @@ async fn schemathesis_finds_nothing_that_the_document_does_not_say() {
         command.current_dir(folder.path()).args(["-m", "schemathesis.cli", "--config-file"]);
         command.arg(&settings).args(["--no-color", "run", "--url", &url]);
         command.arg("--generation-deterministic");
-        command.args(["--max-examples", "25", "--request-timeout", "10"]);
+        command.args(["--max-examples", "15", "--request-timeout", "10"]);
         command.arg(format!("{url}/api/v1/openapi.json"));
         command.output().unwrap()
     });
