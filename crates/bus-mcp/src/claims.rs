@@ -139,8 +139,10 @@ impl Claims {
     /// Ends a task, and says what that came to once it is stored.
     pub(crate) async fn settle(&self, id: &str, said: Said) -> Answer {
         let entry = self.held().remove(id).ok_or_else(gone)?;
+        let was_done = matches!(said, Said::Done(_));
         entry.verdict.send(said).map_err(|_| gone())?;
         match entry.ended.await {
+            Ok(Ok(event)) if was_done => completed(event),
             Ok(Ok(event)) => told(event),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(Refused {
@@ -284,6 +286,19 @@ fn told(event: TaskEvent) -> Answer {
         }
         TaskEvent::Unsettled { error, .. } => Err(error.into()),
     }
+}
+
+/// What the end of a task is to who has done it: anything but completed is none.
+fn completed(event: TaskEvent) -> Answer {
+    let (what, reason) = match event {
+        TaskEvent::Retried { reason, .. } => ("the task is tried again", reason),
+        TaskEvent::DeadLettered { reason, .. } => ("the task is a dead letter", reason),
+        TaskEvent::Released { reason, .. } => ("the task was handed back", reason.to_owned()),
+        event @ (TaskEvent::Completed { .. } | TaskEvent::Unsettled { .. }) => return told(event),
+    };
+    Err(Refused::new("not-completed", format!("{what}: {reason}"))
+        .unknown()
+        .next("task_result says how it ends"))
 }
 
 fn gone() -> Refused {

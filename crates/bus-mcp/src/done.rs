@@ -28,26 +28,36 @@ pub(crate) async fn keep(
     let recorded = record(job, &session, (hash, output.0.len()), started).await;
     let recorded =
         recorded.map_err(|error| failed(format!("the receipt was not stored: {error}")))?;
-    // A receipt that was there already is of an earlier attempt, and so is its result.
-    if let Recorded::Stored(sent) = recorded {
-        let results = Results::new(job.endpoint.clone());
-        let task_id = job.message.envelope.id.clone();
-        let result = TaskResult {
-            task: job.message.hash,
-            attempt: job.attempt,
-            worker: job.endpoint.agent().clone(),
-            session,
-            receipt: Some(sent.receipt.seq),
-            stderr_hash,
-            output: kept(&results, &task_id, &output.0).await,
-            left_out: None,
-            task_id,
-        };
-        if let Err(error) = results.put(&result).await {
-            tracing::warn!(task = %result.task_id, %error, "the result was not kept");
-        }
+    let results = Results::new(job.endpoint.clone());
+    let receipt = match recorded {
+        Recorded::Stored(sent) => Some(sent.receipt.seq),
+        Recorded::AlreadyThere => None,
+    };
+    // The receipt is of an earlier attempt: so is the result, unless that one did not come to it.
+    if receipt.is_none() && is_there(&results, job).await {
+        return Ok(Handled);
+    }
+    let task_id = job.message.envelope.id.clone();
+    let result = TaskResult {
+        task: job.message.hash,
+        attempt: job.attempt,
+        worker: job.endpoint.agent().clone(),
+        session,
+        receipt,
+        stderr_hash,
+        output: kept(&results, &task_id, &output.0).await,
+        left_out: None,
+        task_id,
+    };
+    if let Err(error) = results.put(&result).await {
+        tracing::warn!(task = %result.task_id, %error, "the result was not kept");
     }
     Ok(Handled)
+}
+
+async fn is_there(results: &Results, job: &Job<'_>) -> bool {
+    let found = results.get(&job.message.envelope.id).await;
+    found.is_ok_and(|found| found.is_some_and(|result| result.task == job.message.hash))
 }
 
 async fn kept(results: &Results, task_id: &str, output: &[u8]) -> ResultOutput {

@@ -44,17 +44,22 @@ impl Stage {
 
     /// An agent with a connection of its own.
     pub(super) fn agent(&self, name: &str, roles: &[Role]) -> Endpoint {
+        self.agent_in(Some("mcp"), name, roles)
+    }
+
+    /// The same in a session, or in none.
+    pub(super) fn agent_in(&self, session: Option<&str>, name: &str, roles: &[Role]) -> Endpoint {
         let agent = AgentId::parse(name).unwrap();
         let issue = Issue::new(self.workspace.clone(), agent, roles.to_vec(), self.clock.now());
         let identity = Identity::issue(&self.account, &issue, &*self.entropy).unwrap();
         self.roster.admit(identity.certificate().token()).unwrap();
-        let session = SessionId::parse("mcp").unwrap();
-        let policy = identity.certificate().policy_for(Some(&session), None);
+        let session = session.map(|session| SessionId::parse(session).unwrap());
+        let policy = identity.certificate().policy_for(session.as_ref(), None);
         let engine: Arc<dyn Engine> = Arc::new(self.bus.connect());
         let parts = EndpointParts {
             engine: Arc::new(Guarded::new(engine, policy)),
             identity,
-            session: Some(session),
+            session,
             queue: None,
             keyring: Arc::clone(&self.keyring),
             roster: Arc::clone(&self.roster),

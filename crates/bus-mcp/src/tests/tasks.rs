@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use bus_envelope::Draft;
+use bus_evidence::RECEIPT_COMPLETED;
+use bus_subjects::Role;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::stage::{Stage, call, passed, refused, said};
+use super::stage::{Stage, call, passed, refused, said, server};
 use crate::Server;
 
 async fn sent(ada: &Server, text: &str) -> String {
@@ -180,6 +183,39 @@ async fn what_is_held_at_the_end_is_handed_back_and_uses_up_no_attempt() {
     assert_eq!(again["task"]["attempt"], 1);
     let (kind, ..) = refused(call(&bob, "task_complete", json!({ "lease": lease })).await);
     assert_eq!(kind, "lease-lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receipt_without_a_result_gets_the_result_of_the_next_attempt() {
+    let stage = Stage::new().await;
+    let (ada, bob) = (stage.sender(), stage.agent("bob", &[Role::Worker]));
+    let answer = said(call(&ada, "task_send", json!({ "role": "worker", "text": "x" })).await);
+    // An attempt before this one stored it, and was killed then.
+    let subject = "vak.receipts.w1.mcp.completed".parse().unwrap();
+    let hash = answer["hash"].as_str().unwrap();
+    let receipt = Draft::new(subject, RECEIPT_COMPLETED, "{}")
+        .session(bob.session().unwrap().clone())
+        .cause(hash.parse().unwrap())
+        .id(format!("{hash}.receipt"));
+    let _stored = bob.record(receipt).await.unwrap();
+    let bob = server(bob.clone(), Some(bob));
+    let (lease, _) = claimed(&bob, json!({})).await;
+    said(call(&bob, "task_complete", json!({ "lease": lease, "text": "5" })).await);
+    let end = ended(&ada, answer["task"].as_str().unwrap()).await;
+    assert_eq!((&end["state"], &end["body"]["text"]), (&json!("done"), &json!("5")), "{end}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_completed_is_not_told_as_done() {
+    let stage = Stage::new().await;
+    let (ada, bob) = (stage.sender(), stage.agent_in(None, "bob", &[Role::Worker]));
+    sent(&ada, "x").await;
+    let bob = server(bob.clone(), Some(bob));
+    let (lease, _) = claimed(&bob, json!({})).await;
+    let answer = call(&bob, "task_complete", json!({ "lease": lease, "text": "5" })).await;
+    let (kind, outcome, reason) = refused(answer);
+    assert_eq!((kind.as_str(), outcome.as_str()), ("not-completed", "unknown"));
+    assert!(reason.contains("no session to keep a receipt in"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]
