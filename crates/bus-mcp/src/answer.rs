@@ -16,6 +16,7 @@ pub(crate) struct Refused {
     /// A stable word.
     pub kind: &'static str,
     pub outcome: Outcome,
+    /// Fit to be shown.
     pub reason: String,
     /// What to do about it, where that is known.
     pub next: Option<&'static str>,
@@ -24,7 +25,8 @@ pub(crate) struct Refused {
 impl Refused {
     /// Nothing happened, because of `reason`.
     pub(crate) fn new(kind: &'static str, reason: impl Into<String>) -> Self {
-        Self { kind, outcome: Outcome::NotDone, reason: reason.into(), next: None }
+        let reason = clean(reason.into().as_bytes());
+        Self { kind, outcome: Outcome::NotDone, reason, next: None }
     }
 
     /// The argument `field` is not what it has to be.
@@ -52,7 +54,7 @@ impl Refused {
         json!({ "error": {
             "kind": self.kind,
             "outcome": outcome,
-            "reason": clean(self.reason.as_bytes()),
+            "reason": self.reason,
             "next": self.next,
         }})
     }
@@ -65,7 +67,7 @@ impl From<Error> for Refused {
             Outcome::NotDone => None,
         };
         let (kind, outcome) = (error.kind().as_str(), error.outcome());
-        Self { kind, outcome, reason: error.to_string(), next }
+        Self { kind, outcome, reason: clean(error.to_string().as_bytes()), next }
     }
 }
 

@@ -12,8 +12,6 @@ use std::{
 };
 
 use bus_core::{ApprovalVerdict, Endpoint, ErrorKind, Mail, Mailbox};
-use bus_envelope::{EventHash, TraceContext};
-use bus_subjects::AgentId;
 use serde_json::{Value, json};
 use tokio::{
     sync::{Notify, watch},
@@ -21,10 +19,12 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
-    answer::{Answer, Refused},
-    data,
-};
+use crate::answer::{Answer, Refused};
+
+use self::letter::Letter;
+pub(crate) use self::letter::Origin;
+
+mod letter;
 
 /// What is held of a mailbox.
 #[derive(Debug, Clone)]
@@ -55,25 +55,6 @@ pub(crate) struct Standing {
     trouble: Option<Refused>,
 }
 
-/// A message that is held.
-#[derive(Debug)]
-struct Letter {
-    id: String,
-    shown: Value,
-    origin: Option<Origin>,
-    was_shown: AtomicBool,
-    /// Its lease. The lock keeps a message from being extended while it is acknowledged.
-    mail: tokio::sync::Mutex<Option<Mail>>,
-}
-
-/// What an answer to a message has to name.
-#[derive(Debug, Clone)]
-pub(crate) struct Origin {
-    pub from: AgentId,
-    pub hash: EventHash,
-    pub trace: TraceContext,
-}
-
 impl Inbox {
     pub(crate) fn new(endpoint: Endpoint, lease: Duration) -> Self {
         Self(Arc::new(Inner {
@@ -90,26 +71,36 @@ impl Inbox {
 
     /// Everything that is held, once what was there is read.
     pub(crate) async fn list(&self) -> Answer {
-        self.settled().await?;
+        self.settled(Instant::now()).await?;
         let letters = self.0.letters().clone();
-        Ok(shown(&letters))
+        Ok(self.shown(&letters))
     }
 
     /// What was not shown yet, as soon as there is some.
     pub(crate) async fn wait(&self, limit: Duration) -> Answer {
         let until = Instant::now() + limit;
         let mut standing = self.changes();
-        self.settled().await?;
+        self.settled(until).await?;
         loop {
             standing.mark_unchanged();
             let mut new = self.0.letters().clone();
             new.retain(|letter| !letter.was_shown.load(Ordering::Relaxed));
             if !new.is_empty() {
-                return Ok(shown(&new));
+                return Ok(self.shown(&new));
+            }
+            if self.0.is_full() {
+                return Err(full());
             }
             tokio::select! {
-                changed = standing.changed() => if changed.is_err() { return Err(closed()) },
-                () = sleep_until(until) => return Ok(shown(&[])),
+                changed = standing.changed() => {
+                    if changed.is_err() {
+                        return Err(closed());
+                    }
+                    if let Some(trouble) = standing.borrow().trouble.clone() {
+                        return Err(trouble);
+                    }
+                }
+                () = sleep_until(until) => return Ok(self.shown(&[])),
                 () = self.0.stop.cancelled() => return Err(closed()),
             }
         }
@@ -152,13 +143,27 @@ impl Inbox {
         self.0.tasks.wait().await;
     }
 
-    /// Returns when what was there at the beginning is read.
-    async fn settled(&self) -> Result<(), Refused> {
+    /// Messages, and whether there may be more than can be held.
+    fn shown(&self, letters: &[Arc<Letter>]) -> Value {
+        let mut answer = shown(letters);
+        if self.0.is_full()
+            && let Some(answer) = answer.as_object_mut()
+        {
+            answer.insert("full".to_owned(), json!(true));
+        }
+        answer
+    }
+
+    /// Returns when what was there at the beginning is read, soon after `until` at the latest.
+    async fn settled(&self, until: Instant) -> Result<(), Refused> {
         let mut standing = self.changes();
         let settled = standing.wait_for(|now| now.is_settled || now.trouble.is_some());
         let now = tokio::select! {
             now = settled => now.map_err(|_| closed())?.clone(),
             () = self.0.stop.cancelled() => return Err(closed()),
+            () = sleep_until(until + OPENS_WITHIN) => {
+                return Err(Refused::new("timeout", "the mailbox was not opened in time"));
+            }
         };
         now.trouble.map_or(Ok(()), Err)
     }
@@ -200,7 +205,10 @@ impl Inner {
         let mut ticks = interval_at(Instant::now() + third, third);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let has_room = self.letters().len() < HELD_MAX;
+            let has_room = !self.is_full();
+            if !has_room {
+                self.settle();
+            }
             let is_settled = self.standing.borrow().is_settled;
             tokio::select! {
                 mail = next(&mut mailbox, is_settled), if has_room => match mail {
@@ -210,9 +218,6 @@ impl Inner {
                 },
                 _tick = ticks.tick() => self.extend().await,
                 () = self.room.notified() => {}
-            }
-            if !has_room {
-                self.settle();
             }
         }
     }
@@ -234,8 +239,8 @@ impl Inner {
         let letter = Arc::new(Letter::new(mail));
         {
             let mut letters = self.letters();
-            // One whose lease was lost comes again.
-            letters.retain(|known| known.id != letter.id);
+            // One whose lease was lost comes again. Its sender chose its id, and so may another.
+            letters.retain(|known| known.id != letter.id || known.hash() != letter.hash());
             letters.push(letter);
         }
         self.standing.send_modify(|now| now.came = now.came.saturating_add(1));
@@ -255,9 +260,23 @@ impl Inner {
         }
     }
 
-    fn find(&self, id: &str) -> Result<Arc<Letter>, Refused> {
-        let found = self.letters().iter().find(|letter| letter.id == id).cloned();
-        found.ok_or_else(|| unknown(id))
+    /// The message with this hash, or with this id where one alone has it.
+    fn find(&self, name: &str) -> Result<Arc<Letter>, Refused> {
+        let letters = self.letters();
+        let has_hash = |letter: &&Arc<Letter>| letter.hash().is_some_and(|hash| hash == name);
+        if let Some(letter) = letters.iter().find(has_hash) {
+            return Ok(Arc::clone(letter));
+        }
+        let mut with_id = letters.iter().filter(|letter| letter.id == name);
+        match (with_id.next(), with_id.next()) {
+            (None, _) => Err(unknown(name)),
+            (Some(letter), None) => Ok(Arc::clone(letter)),
+            (Some(_), Some(_)) => Err(ambiguous(name)),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.letters().len() >= HELD_MAX
     }
 
     fn forget(&self, letter: &Arc<Letter>) {
@@ -267,37 +286,6 @@ impl Inner {
 
     fn letters(&self) -> MutexGuard<'_, Vec<Arc<Letter>>> {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Letter {
-    fn new(mail: Mail) -> Self {
-        let (id, mut shown, origin) = match &mail.content {
-            Ok(opened) => {
-                let envelope = &opened.envelope;
-                let origin = Origin {
-                    from: envelope.lineage.agent.clone(),
-                    hash: opened.hash,
-                    trace: envelope.trace.clone(),
-                };
-                (envelope.id.clone(), data::message(opened), Some(origin))
-            }
-            Err(error) => {
-                let id = mail.id().to_string();
-                let reason = data::clean(error.to_string().as_bytes());
-                let shown = json!({
-                    "id": id,
-                    "from": { "agent": null, "key": null, "verified": false },
-                    "unopened": { "kind": error.kind().as_str(), "reason": reason },
-                });
-                (id, shown, None)
-            }
-        };
-        if let Some(shown) = shown.as_object_mut() {
-            shown.insert("delivery".to_owned(), json!(mail.attempt()));
-        }
-        let mail = tokio::sync::Mutex::new(Some(mail));
-        Self { id, shown, origin, was_shown: AtomicBool::new(false), mail }
     }
 }
 
@@ -340,12 +328,25 @@ fn unknown(id: &str) -> Refused {
     Refused::new("not-found", reason).next("inbox_list says what is there")
 }
 
+fn ambiguous(id: &str) -> Refused {
+    let reason = format!("several messages are held that their senders gave the id {id}");
+    Refused::new("ambiguous", reason).next("name the one that is meant by its hash")
+}
+
+fn full() -> Refused {
+    let reason = format!("{HELD_MAX} messages are held and were shown; more may wait behind them");
+    Refused::new("full", reason).next("inbox_ack takes out what is read")
+}
+
 fn closed() -> Refused {
     Refused::new("closed", "the bus was closed")
 }
 
 /// How many messages are held at a time; more wait in the mailbox.
 const HELD_MAX: usize = 64;
+
+/// How much longer than it was asked to a call waits for a mailbox to be opened.
+const OPENS_WITHIN: Duration = Duration::from_secs(10);
 
 /// After how long without a message a mailbox counts as read to its end.
 const MOMENT: Duration = Duration::from_millis(500);

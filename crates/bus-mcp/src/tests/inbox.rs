@@ -106,11 +106,50 @@ async fn more_than_is_held_at_a_time_comes_when_there_is_room() {
     for number in 0..70 {
         sent(&ada, "eve", &number.to_string()).await;
     }
-    let first = listed(&eve).await;
+    let first = said(call(&eve, "inbox_list", json!({})).await);
+    assert_eq!(first["full"], true);
+    let first = first["messages"].as_array().unwrap().clone();
     assert_eq!(first.len(), 64);
+    let (kind, ..) = refused(call(&eve, "inbox_wait", json!({ "wait_seconds": 60 })).await);
+    assert_eq!(kind, "full");
     for message in &first {
         said(call(&eve, "inbox_ack", json!({ "message": message["id"] })).await);
     }
     let rest = said(call(&eve, "inbox_wait", json!({ "wait_seconds": 60 })).await);
     assert_eq!(rest["messages"][0]["body"]["text"], "64");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_id_of_a_held_message_that_another_sender_takes_moves_nothing() {
+    let stage = Stage::new().await;
+    let (ada, mallory, eve) = ("ada", "mallory", "eve");
+    let [ada, mallory, eve] = [ada, mallory, eve].map(|name| sender(&stage, name));
+    let args = |text: &str| json!({ "to": "eve", "text": text, "id": "m-1" });
+    said(call(&ada, "message_send", args("from ada")).await);
+    let hash = listed(&eve).await[0]["hash"].as_str().unwrap().to_owned();
+    // Beyond the window in which an id is known.
+    passed(Duration::from_secs(700)).await;
+    said(call(&mallory, "message_send", args("from mallory")).await);
+    said(call(&eve, "inbox_wait", json!({ "wait_seconds": 60 })).await);
+    assert_eq!(listed(&eve).await.len(), 2);
+    let (kind, ..) = refused(call(&eve, "inbox_ack", json!({ "message": "m-1" })).await);
+    assert_eq!(kind, "ambiguous");
+    said(call(&eve, "inbox_ack", json!({ "message": hash })).await);
+    let left = listed(&eve).await;
+    assert_eq!((left.len(), &left[0]["from"]["agent"]), (1, &json!("mallory")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bus_that_goes_away_during_a_wait_is_not_told_as_an_empty_mailbox() {
+    let stage = Stage::new().await;
+    let eve = sender(&stage, "eve");
+    assert!(listed(&eve).await.is_empty());
+    let closing = async {
+        passed(Duration::from_secs(5)).await;
+        stage.close().await;
+    };
+    let waiting = call(&eve, "inbox_wait", json!({ "wait_seconds": 600 }));
+    let (answer, ()) = tokio::join!(waiting, closing);
+    let (kind, outcome, _) = refused(answer);
+    assert_eq!((kind.as_str(), outcome.as_str()), ("closed", "not-done"));
 }

@@ -1,6 +1,9 @@
 //! A workspace with an orchestrator, a worker and an operator, and servers for them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bus_core::{
     Bus, BusMetrics, Clock, Endpoint, EndpointParts, Engine, Guarded, Identity, Issue, RetryPolicy,
@@ -16,6 +19,7 @@ use crate::{Server, ServerParts, answer::Answer};
 
 pub(super) struct Stage {
     bus: InMemoryBus,
+    engines: Mutex<Vec<Arc<dyn Engine>>>,
     pub(super) workspace: WorkspaceId,
     roster: Arc<Roster>,
     keyring: Arc<Keyring>,
@@ -39,7 +43,15 @@ impl Stage {
         let secret = WorkspaceSecret::generate(&*entropy).unwrap();
         keyring.add_secret("w1", "v1", secret).unwrap();
         let roster = Arc::new(Roster::new(*account.public()));
-        Self { bus, workspace, roster, keyring, clock, account, entropy }
+        Self { bus, engines: Mutex::default(), workspace, roster, keyring, clock, account, entropy }
+    }
+
+    /// Takes the bus away from everybody.
+    pub(super) async fn close(&self) {
+        let engines = std::mem::take(&mut *self.engines.lock().unwrap());
+        for engine in engines {
+            engine.close().await.unwrap();
+        }
     }
 
     /// An agent with a connection of its own.
@@ -56,6 +68,7 @@ impl Stage {
         let session = session.map(|session| SessionId::parse(session).unwrap());
         let policy = identity.certificate().policy_for(session.as_ref(), None);
         let engine: Arc<dyn Engine> = Arc::new(self.bus.connect());
+        self.engines.lock().unwrap().push(Arc::clone(&engine));
         let parts = EndpointParts {
             engine: Arc::new(Guarded::new(engine, policy)),
             identity,

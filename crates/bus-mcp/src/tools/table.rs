@@ -248,7 +248,8 @@ const WAIT: Param = Param::new(
 const LEASE: Param =
     Param::new("lease", Kind::Text, "The lease that task_claim answered.").required();
 const MESSAGE: Param =
-    Param::new("message", Kind::Text, "The message's id, as inbox_list has it.").required();
+    Param::new("message", Kind::Text, "The message's id, or its hash, as inbox_list has them.")
+        .required();
 const ACTION: Param =
     Param::new("action", Kind::Text, "What is to be done, such as deploy.production.").required();
 const TARGET: Param =
