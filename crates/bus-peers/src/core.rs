@@ -121,6 +121,10 @@ impl Core {
         self.lock().registry.live(now).cloned().collect()
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.lock().registry.count()
+    }
+
     pub(crate) fn resolve(&self, target: &PeerTarget) -> Result<LiveInstance, BusError> {
         let now = self.now();
         self.lock().registry.resolve(target, now).cloned()

@@ -78,7 +78,7 @@ impl Shared {
     ) -> Result<InstanceMeta, BusError> {
         definition::check(definition_id)?;
         definition::check_project(project)?;
-        if self.core.live().len() >= self.instances_max {
+        if self.core.count() >= self.instances_max {
             return Err(BusError::Full { what: "instances", max: self.instances_max });
         }
         let seq = self.next_seq().await?;

@@ -30,6 +30,11 @@ impl Registry {
         self.renew(seq, now)
     }
 
+    /// How many instances there are, those included whose leases are over since the last command.
+    pub(crate) fn count(&self) -> usize {
+        self.instances.len()
+    }
+
     /// One of the other buses has no listener for the instance after all.
     pub(crate) fn miss(&mut self, instance_id: &str, holder: &str) {
         let Some(seq) = self.by_id.get(instance_id).copied() else { return };
