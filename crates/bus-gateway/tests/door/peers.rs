@@ -221,7 +221,8 @@ async fn subscribe_stream_reports_lag_instead_of_swallowing_it() {
             read += 1;
         }
     }
-    assert!(missed > 0 && read >= 64, "{read} were read, {missed} were missed");
+    // As many as an inbox holds of so long ones, at least.
+    assert!(missed > 0 && read >= 5, "{read} were read, {missed} were missed");
 }
 
 #[tokio::test]
