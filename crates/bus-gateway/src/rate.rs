@@ -21,8 +21,8 @@ pub struct Rate {
 /// How often clients may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// One instance that has shown its secret: what it publishes, its heartbeats, its subscriptions. Default: 40,000 a
-    /// second, 40,000 at once.
+    /// One instance that has shown its secret: what it publishes, its heartbeats, its
+    /// subscriptions. Default: 40,000 a second, 40,000 at once.
     pub instance: Rate,
     /// All that is asked with the bearer secret alone, such as registering. Default: 2,000 a
     /// second, 12,000 at once.

@@ -14,8 +14,9 @@ use crate::{Posted, core::Core};
 
 /// The inbox of one subscription.
 ///
-/// It holds so many messages, of 1 MiB together unless one alone is longer; when it is full, the oldest gives way to the next, which is told
-/// before what is left is read. Dropping it ends the subscription.
+/// It holds so many messages, of 1 MiB together unless one alone is longer; when it is full, the
+/// oldest gives way to the next, which is told before what is left is read. Dropping it ends the
+/// subscription.
 pub struct Inbox {
     pub(crate) slot: Arc<Slot>,
     pub(crate) core: Arc<Core>,

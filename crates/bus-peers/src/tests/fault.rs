@@ -179,13 +179,17 @@ async fn a_journal_that_waits_for_the_disk_writes_the_same() {
 
 #[tokio::test]
 async fn a_line_that_comes_when_the_writer_has_ended_waits_for_nobody() {
-    let stage = Stage::new();
-    let journal = Journal::new(stage.logs.path().join("bus"), stage.clock.clone(), OnClose);
-    journal.begin().unwrap();
-    journal.close().await.unwrap();
-    let written = journal::wait(journal.write(Lines::default()));
-    let late = timeout(Duration::from_secs(30), written).await.expect("it waits for ever");
-    assert_eq!(late.unwrap_err().0, "its writer has ended");
+    for has_begun in [false, true] {
+        let stage = Stage::new();
+        let journal = Journal::new(stage.logs.path().join("bus"), stage.clock.clone(), OnClose);
+        if has_begun {
+            journal.begin().unwrap();
+        }
+        journal.close().await.unwrap();
+        let written = journal::wait(journal.write(Lines::default()));
+        let late = timeout(Duration::from_secs(30), written).await.expect("it waits for ever");
+        assert_eq!(late.unwrap_err().0, "its writer has ended");
+    }
 }
 
 #[tokio::test]
