@@ -12,8 +12,9 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
-use bus_peers::SharedBus;
+use bus_peers::{InstanceSecret, SharedBus};
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 use crate::{
     DoorSecret, Limits, guard, openapi, peers,
@@ -86,12 +87,18 @@ impl Admission {
     }
 
     /// Lets in who has the secret and has not asked too often.
-    fn admit(&self, headers: &HeaderMap) -> Result<(), Refused> {
+    fn admit(&self, headers: &HeaderMap, secret: Option<&str>) -> Result<(), Refused> {
         self.knows(headers)?;
-        match instance_secret(headers)? {
+        match secret {
             Some(secret) => self.counts(Client::Instance(secret.as_bytes())),
             None => self.counts(Client::Bearer),
         }
+    }
+
+    /// Counts by itself from now on what is asked with a secret that was found to be one.
+    fn learn(&self, secret: &str) {
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        meters.learn(secret.as_bytes(), Instant::now());
     }
 
     fn counts(&self, client: Client<'_>) -> Result<(), Refused> {
@@ -104,11 +111,33 @@ impl Admission {
 }
 
 async fn admit(State(admission): State<Arc<Admission>>, request: Request, next: Next) -> Response {
-    match admission.admit(request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
+    // Who registers or lists is no instance, whatever else is sent.
+    let is_open = request.uri().path() == INSTANCES;
+    let secret = match instance_secret(request.headers()) {
+        Ok(secret) => secret.filter(|_| !is_open).map(|secret| Zeroizing::new(secret.to_owned())),
+        Err(refused) => return refused.into_response(),
+    };
+    if let Err(refused) = admission.admit(request.headers(), secret.as_deref().map(|s| s.as_str()))
+    {
+        return refused.into_response();
     }
+    let mut response = next.run(request).await;
+    if let Some(Minted(secret)) = response.extensions_mut().remove() {
+        admission.learn(secret.expose());
+    }
+    // On each of these routes it is a success alone that says so for certain.
+    if let Some(secret) = secret.filter(|_| response.status().is_success()) {
+        admission.learn(&secret);
+    }
+    response
 }
+
+/// Goes with an answer that tells a new secret.
+#[derive(Clone)]
+pub(crate) struct Minted(pub(crate) Arc<InstanceSecret>);
+
+/// Where instances are registered and listed.
+pub(crate) const INSTANCES: &str = "/api/v1/bus/instances";
 
 /// The secret of the instance that is spoken for, if it was sent.
 pub(crate) fn instance_secret(headers: &HeaderMap) -> Result<Option<&str>, Refused> {

@@ -1,12 +1,21 @@
 //! A request's body: JSON, short, and soon.
 
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
 use axum::{
     body::{Body, Bytes},
     extract::Request,
     http::{HeaderMap, StatusCode, header},
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::body::Body as _;
+use hyper::body::{Body as _, Frame, SizeHint};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -73,6 +82,52 @@ async fn read(body: Body) -> Result<Bytes, Refused> {
             let what = format!("a body takes at most {} s", Gateway::BODY_WITHIN.as_secs());
             Err(Refused::new(StatusCode::REQUEST_TIMEOUT, "too-slow", what).and_ends())
         }
+    }
+}
+
+/// Whether a request was read to its end.
+pub(crate) struct Read(Arc<AtomicBool>);
+
+/// A body whose end is noted.
+struct Watched {
+    body: Body,
+    is_read: Arc<AtomicBool>,
+}
+
+/// A request, and what notes that it was read.
+pub(crate) fn watched(request: Request) -> (Request, Read) {
+    let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
+    let read = Read(Arc::clone(&is_read));
+    (request.map(|body| Body::new(Watched { body, is_read })), read)
+}
+
+impl Read {
+    pub(crate) fn is_whole(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl hyper::body::Body for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.is_read.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

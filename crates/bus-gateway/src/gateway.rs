@@ -13,7 +13,6 @@ use axum::{
 };
 use bus_core::ErrorKind;
 use bus_peers::SharedBus;
-use hyper::body::Body as _;
 use serde_json::Value;
 use tokio::{
     net::TcpListener,
@@ -26,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Api, Sources, Standing, Tls,
     api::Admission,
+    body::watched,
     door::{
         connection,
         places::{Place, Places},
@@ -203,7 +203,8 @@ impl Gateway {
                 }
             }
         }
-        drop(open);
+        // What they have under way ends before the journal does.
+        open.shutdown().await;
         if let Some(peers) = peers {
             close(&peers).await;
         }
@@ -263,13 +264,15 @@ impl Entry {
 
 async fn enter(State(entry): State<Arc<Entry>>, request: Request, next: Next) -> Response {
     let place = request.extensions().get::<Arc<Place>>().cloned();
-    let has_body = !request.body().is_end_stream();
+    let (request, read) = watched(request);
     let mut response = match entry.refuses(&request) {
         None => next.run(request).await,
         Some(refused) => refused,
     };
-    let keeps = response.extensions_mut().remove::<Keeps>().is_some();
-    if let Some(place) = place.as_ref().filter(|_| !keeps && has_body) {
+    let is_read = read.is_whole();
+    // What nobody has read of a request would be taken for the next one.
+    let keeps = response.extensions_mut().remove::<Keeps>().is_some() && is_read;
+    if let Some(place) = place.as_ref().filter(|_| !is_read) {
         place.leave_unread();
     }
     let headers = response.headers_mut();

@@ -29,7 +29,7 @@ use crate::{
 /// The routes, for whoever is let in to them.
 pub(crate) fn routes(bus: SharedBus) -> Router {
     Router::new()
-        .route("/api/v1/bus/instances", get(list).post(register))
+        .route(api::INSTANCES, get(list).post(register))
         .route("/api/v1/bus/instances/{instance_id}", delete(deregister))
         .route("/api/v1/bus/instances/{instance_id}/heartbeat", post(heartbeat))
         .route("/api/v1/bus/publish", post(publish))
@@ -46,7 +46,9 @@ async fn list(State(bus): State<SharedBus>) -> Result<Response, Refused> {
 async fn register(State(bus): State<SharedBus>, request: Request) -> Result<Response, Refused> {
     let Registering { definition_id, project } = body::json(request).await?;
     let (meta, secret) = bus.registry().register(&definition_id, project.as_deref()).await?;
-    answer(StatusCode::CREATED, &Registered { meta, secret: secret.expose() })
+    let mut response = answer(StatusCode::CREATED, &Registered { meta, secret: secret.expose() })?;
+    response.extensions_mut().insert(api::Minted(Arc::new(secret)));
+    Ok(response)
 }
 
 async fn deregister(
@@ -99,12 +101,14 @@ async fn subscribe(
     let last = guard::only(request.headers(), &stream::LAST_EVENT_ID)
         .map_err(|_| body::malformed("expected Last-Event-ID once".to_owned()))?
         .map(str::to_owned);
-    let inbox = bus.subscribe(&instance, &secret).await?;
-    if !place.listens() {
+    // First, so that nothing is delivered to one who is turned away.
+    let Some(listening) = place.may_listen() else {
         let what = "all places for subscribers are taken";
         let refused = Refused::new(StatusCode::SERVICE_UNAVAILABLE, "full", what);
         return Err(refused.again_after(stream::KEEP_ALIVE));
-    }
+    };
+    let inbox = bus.subscribe(&instance, &secret).await?;
+    place.listens(listening);
     Ok(stream::answer(&bus, inbox, last))
 }
 
@@ -134,3 +138,29 @@ fn kept(mut response: Response) -> Response {
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+#[cfg(test)]
+mod tests {
+    use bus_peers::PeerBus;
+
+    use super::*;
+    use crate::door::places::Places;
+
+    #[tokio::test]
+    async fn who_finds_no_place_to_listen_is_never_attached() {
+        let logs = tempfile::tempdir().unwrap();
+        let bus = Arc::new(PeerBus::new(logs.path()));
+        let (meta, secret) = bus.registry().register("worker", None).await.unwrap();
+        let place = Arc::new(Places::new(1, 0).enter().await);
+        let request = Request::builder()
+            .header(api::INSTANCE_SECRET, secret.expose())
+            .body(axum::body::Body::empty())
+            .unwrap();
+        let path = Ok(Path(meta.instance_id.clone()));
+        let refused = subscribe(State(bus.clone()), Extension(place), path, request).await;
+        let status = refused.unwrap_err().into_response().status();
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        let first = bus.subscribe(&meta.instance_id, &secret).await.unwrap();
+        assert_eq!(first.subscription_id(), "1", "there was none before");
+    }
+}

@@ -21,8 +21,8 @@ pub struct Rate {
 /// How often clients may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// One instance: what it publishes, its heartbeats, its subscriptions. Default: 40,000 a
-    /// second, 40,000 at once.
+    /// One instance that has shown its secret: what it publishes, its heartbeats, its
+    /// subscriptions. Default: 40,000 a second, 40,000 at once.
     pub instance: Rate,
     /// All that is asked with the bearer secret alone, such as registering. Default: 2,000 a
     /// second, 12,000 at once.
@@ -95,13 +95,12 @@ pub(crate) struct Meters {
     keyed: RandomState,
     bearer: Meter,
     strangers: Meter,
-    /// Of instances beyond those that are told apart.
-    others: Meter,
 }
 
 impl Meters {
-    /// How many instances are told apart at a time; more are counted together.
-    pub(crate) const INSTANCES_MAX: usize = 8_192;
+    /// How many instances are told apart at a time, as many as a registry has; more are counted
+    /// with what is asked with the bearer secret alone.
+    pub(crate) const INSTANCES_MAX: usize = 65_536;
 
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
@@ -110,7 +109,6 @@ impl Meters {
             keyed: RandomState::new(),
             bearer: Meter::default(),
             strangers: Meter::default(),
-            others: Meter::default(),
         }
     }
 
@@ -120,20 +118,27 @@ impl Meters {
         match client {
             Client::Bearer => self.bearer.take(limits.bearer, now),
             Client::Stranger => self.strangers.take(limits.strangers, now),
-            Client::Instance(secret) => self.instance(secret, now).take(limits.instance, now),
+            Client::Instance(secret) => {
+                match self.instances.get_mut(&self.keyed.hash_one(secret)) {
+                    Some(meter) => meter.take(limits.instance, now),
+                    // Anybody can make one up.
+                    None => self.bearer.take(limits.bearer, now),
+                }
+            }
         }
     }
 
-    fn instance(&mut self, secret: &[u8], now: Instant) -> &mut Meter {
+    /// Tells an instance apart, whose secret was found to be one.
+    pub(crate) fn learn(&mut self, secret: &[u8], now: Instant) {
         let key = self.keyed.hash_one(secret);
         if self.instances.len() >= Self::INSTANCES_MAX && !self.instances.contains_key(&key) {
-            // Who has asked nothing lately is as good as new.
+            // Who has asked nothing lately is as good as new, and known again by its next success.
             self.instances.retain(|_, meter| !meter.is_over(now));
             if self.instances.len() >= Self::INSTANCES_MAX {
-                return &mut self.others;
+                return;
             }
         }
-        self.instances.entry(key).or_default()
+        self.instances.entry(key).or_default();
     }
 }
 
@@ -153,6 +158,7 @@ mod tests {
     #[test]
     fn a_burst_is_taken_and_the_next_one_is_told_when() {
         let (mut meters, now) = (meters(), Instant::now());
+        meters.learn(b"a", now);
         let mut ask = |at| meters.take(Client::Instance(b"a"), at);
         assert_eq!((ask(now), ask(now)), (Ok(()), Ok(())));
         let early = ask(now).unwrap_err();
@@ -164,6 +170,7 @@ mod tests {
     #[test]
     fn who_asks_at_the_rate_is_never_refused() {
         let (mut meters, began) = (meters(), Instant::now());
+        meters.learn(b"a", began);
         for tenth in 0..1_000 {
             let at = began + Duration::from_millis(100) * tenth;
             assert_eq!(meters.take(Client::Instance(b"a"), at), Ok(()));
@@ -173,6 +180,8 @@ mod tests {
     #[test]
     fn one_client_takes_nothing_from_another() {
         let (mut meters, now) = (meters(), Instant::now());
+        meters.learn(b"a", now);
+        meters.learn(b"b", now);
         while meters.take(Client::Stranger, now).is_ok() {}
         while meters.take(Client::Instance(b"a"), now).is_ok() {}
         assert_eq!(meters.take(Client::Instance(b"b"), now), Ok(()));
@@ -180,17 +189,25 @@ mod tests {
     }
 
     #[test]
-    fn however_many_secrets_are_made_up_memory_has_a_bound() {
+    fn secrets_that_are_made_up_are_counted_together() {
         let (mut meters, now) = (meters(), Instant::now());
-        let made_up = |n: usize| n.to_le_bytes();
-        for n in 0..Meters::INSTANCES_MAX * 2 {
-            let _refused = meters.take(Client::Instance(&made_up(n)), now);
+        for made_up in [b"a", b"b", b"c"] {
+            assert_eq!(meters.take(Client::Instance(made_up), now), Ok(()));
+        }
+        assert!(meters.take(Client::Instance(b"d"), now).is_err());
+        assert!(meters.instances.is_empty(), "nothing is kept of them");
+    }
+
+    #[test]
+    fn however_many_instances_ask_memory_has_a_bound() {
+        let (mut meters, now) = (meters(), Instant::now());
+        for n in 0..=Meters::INSTANCES_MAX {
+            let secret = n.to_le_bytes();
+            meters.learn(&secret, now);
+            let _refused = meters.take(Client::Instance(&secret), now);
         }
         assert_eq!(meters.instances.len(), Meters::INSTANCES_MAX);
-        let new = made_up(Meters::INSTANCES_MAX * 3);
-        assert!(meters.take(Client::Instance(&new), now).is_err(), "the rest is counted together");
-        let later = now + Duration::from_secs(1);
-        assert_eq!(meters.take(Client::Instance(&new), later), Ok(()));
+        meters.learn(b"new", now + Duration::from_secs(1));
         assert_eq!(meters.instances.len(), 1, "who asks no more is forgotten");
     }
 }

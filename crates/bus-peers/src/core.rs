@@ -313,6 +313,12 @@ impl Core {
         self.lock().seats.get(instance_id).is_some_and(|seat| !seat.slots.is_empty())
     }
 
+    /// Closes the journal to publishes, none of which is between its look for room and its line.
+    pub(crate) fn seal(&self, journal: &Journal) {
+        let _nobody_publishes = self.lock();
+        journal.seal();
+    }
+
     fn soil(&self, instance_id: &str) {
         if let Some(dirty) = &self.dirty {
             dirty.add(instance_id);
@@ -347,21 +353,20 @@ impl Seat {
     fn deliver(&self, posted: &Arc<Posted>, instance_id: &str, now: Timestamp) -> Lines {
         let mut lines = Lines::of(posted);
         for (number, slot) in &self.slots {
-            let Some(Displaced { posted, missed_total }) = slot.offer(Arc::clone(posted)) else {
-                continue;
-            };
-            let miss = record::json(&InboxMiss {
-                record: MissTag::InboxMiss,
-                ts: now.to_string(),
-                instance_id: instance_id.to_owned(),
-                subscription_id: number.to_string(),
-                message_id: posted.message_id.clone(),
-                message_ts: posted.ts.clone(),
-                missed_total,
-            });
-            match miss {
-                Ok(line) => lines.misses.push(line),
-                Err(_) => self.losses_unrecorded.store(true, Ordering::Release),
+            for Displaced { posted, missed_total } in slot.offer(Arc::clone(posted)) {
+                let miss = record::json(&InboxMiss {
+                    record: MissTag::InboxMiss,
+                    ts: now.to_string(),
+                    instance_id: instance_id.to_owned(),
+                    subscription_id: number.to_string(),
+                    message_id: posted.message_id.clone(),
+                    message_ts: posted.ts.clone(),
+                    missed_total,
+                });
+                match miss {
+                    Ok(line) => lines.misses.push(line),
+                    Err(_) => self.losses_unrecorded.store(true, Ordering::Release),
+                }
             }
         }
         lines.losses_unrecorded = Arc::clone(&self.losses_unrecorded);

@@ -14,8 +14,9 @@ use crate::{Posted, core::Core};
 
 /// The inbox of one subscription.
 ///
-/// It holds so many messages; when it is full, the oldest gives way to the next, which is told
-/// before what is left is read. Dropping it ends the subscription.
+/// It holds so many messages, of 1 MiB together unless one alone is longer; when it is full, the
+/// oldest gives way to the next, which is told before what is left is read. Dropping it ends the
+/// subscription.
 pub struct Inbox {
     pub(crate) slot: Arc<Slot>,
     pub(crate) core: Arc<Core>,
@@ -93,6 +94,8 @@ pub(crate) struct Slot {
 #[derive(Debug, Default)]
 struct Inner {
     waiting: VecDeque<Arc<Posted>>,
+    /// How long what waits is as JSON.
+    bytes: usize,
     missed: u64,
     missed_total: u64,
     is_over: bool,
@@ -106,23 +109,32 @@ pub(crate) struct Displaced {
     pub(crate) missed_total: u64,
 }
 
+impl Inner {
+    fn pop(&mut self) -> Option<Arc<Posted>> {
+        let posted = self.waiting.pop_front()?;
+        self.bytes -= posted.json().len();
+        Some(posted)
+    }
+}
+
 impl Slot {
     pub(crate) fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), inner: Mutex::default() }
     }
 
-    /// Puts a message in, and says which one gave way.
-    pub(crate) fn offer(&self, posted: Arc<Posted>) -> Option<Displaced> {
+    /// Puts a message in, and says which ones gave way: one, where it is not much longer than they.
+    pub(crate) fn offer(&self, posted: Arc<Posted>) -> Vec<Displaced> {
         let mut inner = self.lock();
-        let displaced = if inner.waiting.len() >= self.capacity {
-            inner.waiting.pop_front().map(|posted| {
-                inner.missed += 1;
-                inner.missed_total += 1;
-                Displaced { posted, missed_total: inner.missed_total }
-            })
-        } else {
-            None
-        };
+        let mut displaced = Vec::new();
+        let long = posted.json().len();
+        while inner.waiting.len() >= self.capacity || inner.bytes + long > BYTES_MAX {
+            // The new one is taken, however long it is.
+            let Some(posted) = inner.pop() else { break };
+            inner.missed += 1;
+            inner.missed_total += 1;
+            displaced.push(Displaced { posted, missed_total: inner.missed_total });
+        }
+        inner.bytes += long;
         inner.waiting.push_back(posted);
         let reader = inner.reader.take();
         drop(inner);
@@ -148,7 +160,7 @@ impl Slot {
         if inner.missed > 0 {
             return Poll::Ready(Some(InboxItem::Lagged(std::mem::take(&mut inner.missed))));
         }
-        if let Some(posted) = inner.waiting.pop_front() {
+        if let Some(posted) = inner.pop() {
             return Poll::Ready(Some(InboxItem::Envelope(posted)));
         }
         if inner.is_over {
@@ -165,3 +177,6 @@ impl Slot {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// How much waits in an inbox, in bytes of JSON (1 MiB), unless one message alone is longer.
+const BYTES_MAX: usize = 1024 * 1024;

