@@ -38,6 +38,9 @@ pub(crate) struct Shared {
     written: Mutex<BTreeMap<String, Timestamp>>,
     /// The instances that are known here, by the keys of their entries.
     names: Mutex<BTreeMap<BucketKey, String>>,
+    /// Those that ended here and whose entries the watch has not told the end of: what it still
+    /// tells of them is older.
+    ended: Mutex<BTreeSet<String>>,
 }
 
 /// Instances of which the shared registry has to be told something.
@@ -65,8 +68,8 @@ impl Shared {
         (lease, instances_max): (Duration, usize),
     ) -> Self {
         let bucket = BucketName::peers(endpoint.workspace());
-        let (written, names) = (Mutex::default(), Mutex::default());
-        Self { endpoint, engine, bucket, core, dirty, lease, instances_max, written, names }
+        let (written, names, ended) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { endpoint, engine, bucket, core, dirty, lease, instances_max, written, names, ended }
     }
 
     /// Registers an instance under the next number, of which its id is made.
@@ -154,8 +157,14 @@ impl Shared {
     /// Ends a registration whose secret was shown.
     pub(crate) async fn remove(&self, instance_id: &str) -> Result<(), BusError> {
         let key = entry::key(instance_id)?;
+        if self.names.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key) {
+            self.ended().insert(instance_id.to_owned());
+        }
         let deleted = self.engine.delete(self.bucket.clone(), key, ExpectRevision::Any).await;
-        deleted.map_err(|error| away(&error))?;
+        if let Err(error) = deleted {
+            self.ended().remove(instance_id);
+            return Err(away(&error));
+        }
         self.lock().remove(instance_id);
         Ok(())
     }
@@ -232,14 +241,26 @@ impl Shared {
         holders.remove(self.endpoint.agent().as_str());
         let instance_id = &entry.meta.instance_id;
         let (Some(secret), Ok(key)) = (entry.secret(), entry::key(instance_id)) else { return };
+        // Held to the end of this: who ends it meanwhile does so after it is known, not before.
+        let ended = self.ended();
+        if ended.contains(instance_id) {
+            return;
+        }
         // A watch may tell the end of an entry of which it never told the beginning.
         self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(key, instance_id.clone());
         self.core.learn(Command::Adopt { meta: entry.meta.clone(), secret, holders });
+        drop(ended);
     }
 
     /// The instance whose entry is gone, if it was known here.
     pub(crate) fn name_gone(&self, key: &BucketKey) -> Option<String> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
+        let name = self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(key)?;
+        self.ended().remove(&name);
+        Some(name)
+    }
+
+    fn ended(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn next_seq(&self) -> Result<u64, BusError> {
