@@ -108,8 +108,9 @@ fn an_approval_is_asked_by_an_agent_and_answered_by_a_person() {
 
 #[test]
 fn a_message_and_a_task_each_wake_a_client_that_waits() {
-    let (place, _daemon) = with_agents();
     for mode in MODES {
+        // A bus of its own: what another mode left there would wake it too.
+        let (place, _daemon) = with_agents();
         let told = story(&place, "wake", mode);
         let messages = told["inbox"]["messages"].as_array().unwrap();
         assert_eq!(messages.last().unwrap()["body"]["text"], "wake up", "{mode}");

@@ -48,8 +48,12 @@ fn packages() -> &'static Path {
             let work = tempfile::tempdir_in(&tools).unwrap();
             let mut pip = Command::new("python3");
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+            let known = work.path().join("constraints.txt");
+            fs::write(&known, include_str!("mcp/constraints.txt")).unwrap();
             pip.args(["--only-binary", ":all:", "--target"])
                 .arg(work.path().join("p"))
+                .arg("--constraint")
+                .arg(known)
                 .arg(RELEASE);
             said(&mut pip);
             fs::rename(work.path().join("p"), &place).unwrap();

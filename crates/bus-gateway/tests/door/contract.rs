@@ -159,7 +159,10 @@ fn schemathesis() -> PathBuf {
         let packages = work.path().join("packages");
         let mut pip = Command::new("python3");
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        pip.args(["--only-binary", ":all:", "--target"]).arg(&packages).arg(RELEASE);
+        let known = work.path().join("constraints.txt");
+        fs::write(&known, include_str!("constraints.txt")).unwrap();
+        pip.args(["--only-binary", ":all:", "--target"]).arg(&packages);
+        pip.arg("--constraint").arg(known).arg(RELEASE);
         said(&mut pip);
         fs::rename(packages, &place).unwrap();
     }
