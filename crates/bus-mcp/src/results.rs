@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bus_core::{
-    DeadLetterEvent, Endpoint, ErrorKind, Follow, Result, ResultOutput, Results, Seq, TaskResult,
-    output_hash, planes,
+    DeadLetterEvent, Endpoint, ErrorKind, Follow, Result, ResultOutput, Results, Seq, Standing,
+    TaskResult, output_hash, planes,
 };
 use bus_envelope::EventHash;
 use bus_evidence::{RECEIPT_COMPLETED, WorkReceipt};
@@ -127,12 +127,13 @@ async fn letter(
             let Ok(event) = DeadLetterEvent::from_json(&opened.payload) else { return };
             let cause = opened.envelope.lineage.cause;
             if event.envelope_id == id && hash.is_none_or(|hash| cause == Some(hash)) {
+                let verified = opened.standing == Standing::Signed;
                 found = Some(json!({
                     "task": id,
                     "state": "dead-lettered",
                     "attempts": event.attempts,
                     "letter": stored.seq.0,
-                    "from": { "agent": opened.envelope.lineage.agent.as_str(), "verified": true },
+                    "from": { "agent": opened.envelope.lineage.agent.as_str(), "verified": verified },
                     "reason": data::clean(event.failure_reason.as_bytes()),
                 }));
             }

@@ -143,6 +143,7 @@ async fn a_failed_task_is_tried_again_and_given_up_with_its_reason() {
     }
     let end = ended(&ada, &id).await;
     assert_eq!((&end["state"], &end["attempts"]), (&json!("dead-lettered"), &json!(2)));
+    assert_eq!(end["from"], json!({ "agent": "bob", "verified": true }));
     let reason = end["reason"].as_str().unwrap();
     assert!(reason.ends_with("no compiler"), "{reason}");
 }
